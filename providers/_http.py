@@ -1,0 +1,441 @@
+"""What no adapter writes twice: send one request, bound it, decode it, decide what it means."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import functools
+import json
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+import anyio
+import httpx2
+
+from providers import _cutting
+from providers._reading import member, redact, retry_after, spellings
+from providers._words import (
+    UNBOUNDED,
+    Budget,
+    Limits,
+    Option,
+    Outcome,
+    Query,
+    Reply,
+    Results,
+    Row,
+    Said,
+    Settings,
+)
+
+MAX_BODY = 2 * 1024 * 1024
+"""Bytes of a decoded reply body that are read; more is `server_error`."""
+
+CONNECT_S = 5.0
+"""Seconds one connection may take to be made. A blocked address must not eat a whole time limit."""
+
+USER_AGENT = "Mozilla/5.0 (compatible; websearch-gateway)"
+
+SHARED_TABLE = (
+    # What a vendor's own table does not name. 403 stands in `_by_status`: it depends on who wrote the body.
+    Row(401, Outcome.AUTH_FAILURE),
+    Row(402, Outcome.QUOTA_EXHAUSTED),
+    Row(408, Outcome.TIMEOUT),
+    Row(429, Outcome.RATE_LIMITED),
+    Row(504, Outcome.TIMEOUT),
+    Row(522, Outcome.TIMEOUT),
+    Row(524, Outcome.TIMEOUT),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A reply as it arrived. Header names are lower case; `now` is the arrival, seconds since the epoch."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    now: float
+    elapsed_ms: int = 0
+
+    @property
+    def text(self) -> str:
+        """The body in the character set it claims, else UTF-8; what cannot be decoded becomes U+FFFD."""
+        charset = "utf-8"
+        for part in self.headers.get("content-type", "").split(";")[1:]:
+            name, _, value = part.strip().partition("=")
+            if name.lower() == "charset":
+                charset = value.strip("\"' ")
+        try:
+            return self.body.decode(charset, "replace")
+        except (LookupError, ValueError):
+            return self.body.decode("utf-8", "replace")
+
+    @property
+    def is_page(self) -> bool:
+        """Whether this is a web page rather than data."""
+        head = self.body[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+        return head.startswith((b"<!doctype html", b"<html", b"<head", b"<body")) or (
+            "text/html" in self.headers.get("content-type", "").lower() and not head.startswith((b"{", b"["))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A request that is ready to be sent, and what had to be given up to make it."""
+
+    request: httpx2.Request
+    notes: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+
+class Unreadable(ValueError):
+    """A body is not what its vendor sends. Never leaves this package."""
+
+
+class HTTPProvider:
+    """One search vendor over HTTP. A subclass is a table of facts, `request` and `results`.
+
+    An instance belongs to one event loop. `draft` says what would be sent, `send` sends it, `read` says what a reply
+    means; none of them raises for anything that a vendor can do.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    priority: ClassVar[int]
+    """Place in the built-in order; smaller is earlier."""
+    home: ClassVar[str]
+    """The vendor's own address, with the endpoint's path."""
+    credential: ClassVar[str | None] = None
+    """Name of the variable that holds the key (or, for a self-hosted engine, its address)."""
+    shared_credential: ClassVar[str | None] = None
+    """A second variable that other programs use too: it counts only when the provider is listed."""
+    address_variable: ClassVar[str | None] = None
+    """Name of a variable that holds another address for this vendor."""
+    keys_are_addresses: ClassVar[bool] = False
+    joins: ClassVar[Literal["built_in", "if_listed", "last_resort"]] = "built_in"
+    budget: ClassVar[Budget] = UNBOUNDED
+    min_interval_ms: ClassVar[int] = 0
+    timeout_s: ClassVar[float] = 10.0
+    limits: ClassVar[Limits] = Limits()
+    domains: ClassVar[int] = 0
+    """How many hosts the vendor itself can be held to."""
+    rest_default_s: ClassVar[float | None] = None
+    """Rest after a throttle without a time, where it is not the general one."""
+    rest_max_s: ClassVar[float | None] = None
+    may_store: ClassVar[bool] = True
+    """Whether the vendor's terms let results be written to disk."""
+    options: ClassVar[Mapping[str, Option]] = {}
+    errors: ClassVar[Sequence[Row]] = ()
+
+    def __init__(self, settings: Settings | None = None, clock: Callable[[], float] = time.time) -> None:
+        """`clock` gives seconds since the epoch."""
+        self.settings = settings or Settings()
+        self.clock = clock
+        self._client: httpx2.AsyncClient | None = None
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # what a vendor says
+
+    def request(self, query: Query, key: str) -> httpx2.Request:
+        """The request for `query`, whose text has been fitted already. Nothing else happens here."""
+        raise NotImplementedError
+
+    def results(self, body: object) -> Results | Reply | None:
+        """What a decoded 2xx body holds.
+
+        `Results` without rows is an honest "nothing found"; None is a shape that this vendor does not send; a `Reply`
+        is a failure that was told inside a success.
+        """
+        raise NotImplementedError
+
+    def said(self, body: object) -> Said:
+        """The vendor's own codes and sentence in an error body."""
+        for path in (("error", "message"), ("error",), ("message",), ("detail",)):
+            if isinstance(text := member(body, *path), str):
+                return Said(message=text)
+        return Said()
+
+    def status(self, wire: Wire, body: object) -> int:
+        """The status that counts: the wire's, unless the vendor puts another inside the body."""
+        return wire.status
+
+    def rest(self, wire: Wire, body: object, outcome: Outcome) -> float | None:
+        """Seconds until the vendor wants to hear from us again; None when it does not say."""
+        return retry_after(wire.headers.get("retry-after"), wire.now)
+
+    def decode(self, wire: Wire) -> object:
+        """The body as a value. Raises `Unreadable`."""
+        return read_json(wire.text)
+
+    def fit(self, query: Query) -> tuple[Query, tuple[str, ...]] | None:
+        """`query` with its text cut to what the vendor takes, and what to say about it; None when it cannot be done."""
+        return _cutting.fit(query, self.limits, self.name)
+
+    def unmet(self, query: Query) -> Iterator[str]:
+        """Notes on what of `query` this vendor cannot be held to."""
+        yield from ()
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # one exchange
+
+    def draft(self, query: Query, key: str) -> Draft | Reply:
+        """What would be sent for `query`; a `request_error` reply when nothing sensible can be."""
+        fitted = self.fit(query)
+        if fitted is None:
+            return Reply(Outcome.REQUEST_ERROR, detail="query_too_long beside its site: operators", row="nothing sent")
+        query, notes = fitted
+        if self.limits.results is not None:
+            query = replace(query, max_results=min(query.max_results, self.limits.results))
+        try:
+            request = self.request(query, key)
+        except (httpx2.InvalidURL, ValueError):
+            # a base URL or key that cannot be put into a request; the error's own words may hold the key
+            return Reply(
+                Outcome.REQUEST_ERROR,
+                detail="the address or key cannot be put into a request",
+                setup=True,
+                hint=f"check the base_url and the key of {self.name}",
+                row="nothing sent",
+            )
+        return Draft(request, (*notes, *self.unmet(query)), self.secrets(key))
+
+    async def send(self, draft: Draft, limit_s: float) -> Reply:
+        """Send `draft` and wait at most `limit_s` seconds for the whole reply."""
+        started = time.perf_counter()
+        arrived: Wire | Reply | None = None
+        with anyio.move_on_after(limit_s):
+            arrived = await self.exchange(draft.request)
+        elapsed_ms = round((time.perf_counter() - started) * 1000)
+        if arrived is None:
+            return Reply(Outcome.TIMEOUT, detail=f"no whole reply in {limit_s:.1f} s", cut=True, elapsed_ms=elapsed_ms)
+        reply = arrived if isinstance(arrived, Reply) else self.read(arrived)
+        forms = spellings(draft.secrets)
+        return replace(
+            reply,
+            elapsed_ms=elapsed_ms,
+            notes=(*draft.notes, *reply.notes),
+            detail=redact(reply.detail, forms)[:200],
+            message=redact(reply.message, forms)[:500],
+        )
+
+    async def exchange(self, request: httpx2.Request) -> Wire | Reply:
+        """Put `request` on the wire; the reply as it arrived, or what kept it from arriving."""
+        if self._client is None:
+            self._client = httpx2.AsyncClient(
+                http2=True,
+                verify=_tls(),
+                proxy=self.settings.proxy,
+                trust_env=False,
+                follow_redirects=False,
+                timeout=httpx2.Timeout(None, connect=CONNECT_S),
+                limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=60),
+            )
+        try:
+            response = await self._client.send(request, stream=True)
+            try:
+                body = bytearray()
+                async for chunk in response.aiter_bytes():
+                    body += chunk
+                    if len(body) > MAX_BODY:
+                        return Reply(Outcome.SERVER_ERROR, detail=f"http_{response.status_code} reply over 2 MiB")
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await response.aclose()
+        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ValueError) as error:
+            return transport_failure(error)
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Wire(response.status_code, headers, bytes(body), self.clock())
+
+    async def aclose(self) -> None:
+        """Close every connection. The provider can be used again."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.aclose()
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # what a reply means
+
+    def read(self, wire: Wire) -> Reply:
+        """What `wire` means: the vendor's code or phrase first, then the status, then the shape of a success."""
+        try:
+            body = self.decode(wire) if wire.body.strip() else None
+        except Unreadable:
+            body = None
+        status = self.status(wire, body)
+        said = self.said(body)
+        for row in self.errors:
+            if (found := _matches(row, status, said)) is not None:
+                return self._failed(wire, body, status, said, row, found)
+        if not 200 <= status < 300:
+            return self._failed(wire, body, status, said, _by_status(status, body), "")
+        found = self.results(body) if body is not None else None
+        if isinstance(found, Reply):
+            return found
+        if found is None:
+            return Reply(
+                Outcome.SERVER_ERROR,
+                detail=f"http_{wire.status} unreadable reply",
+                message=said.message,
+                row="shape of a success: unknown",
+            )
+        if found.rows:
+            return Reply(Outcome.OK, found.rows, found.answer, found.notes, row="shape of a success: results")
+        return Reply(
+            Outcome.NO_RESULTS,
+            answer=found.answer,
+            notes=found.notes,
+            detail=f"http_{wire.status}",
+            row="shape of a success: empty",
+        )
+
+    def _failed(self, wire: Wire, body: object, status: int, said: Said, row: Row, words: str) -> Reply:
+        inner = f" {status}" if status != wire.status else ""
+        return Reply(
+            row.outcome,
+            detail=f"http_{wire.status}{inner} {words}".rstrip(),
+            message=said.message,
+            retry_after_s=self.rest(wire, body, row.outcome),
+            setup=row.setup,
+            hint=row.hint,
+            row=str(row),
+        )
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # addresses and secrets
+
+    def endpoint(self, base: str | None = None, path: str | None = None) -> str:
+        """The full address to call: `base` (default: as configured, else the vendor's) with the endpoint's path.
+
+        A base may be spelled with or without any leading part of that path, or a trailing slash.
+        """
+        home = urlsplit(self.home)
+        wanted = [part for part in (path or home.path).split("/") if part]
+        given = urlsplit(base or self.settings.base_url or self.settings.address or self.home)
+        have = [part for part in given.path.split("/") if part]
+        for size in range(min(len(wanted), len(have)), 0, -1):
+            if have[-size:] == wanted[:size]:
+                have = have[:-size]
+                break
+        host = given.netloc.rpartition("@")[2]
+        return urlunsplit((given.scheme, host, "/" + "/".join([*have, *wanted]), "", ""))
+
+    def basic_auth(self, base: str | None = None) -> dict[str, str]:
+        """The `Authorization` header for a base URL written as `https://user:password@host`; {} for any other."""
+        given = urlsplit(base or self.settings.base_url or self.settings.address or "")
+        if given.username is None and given.password is None:
+            return {}
+        pair = f"{unquote(given.username or '')}:{unquote(given.password or '')}"
+        return {"Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
+
+    def secrets(self, key: str) -> tuple[str, ...]:
+        """Everything that must never be shown of a request made with `key`."""
+        found = [] if self.keys_are_addresses else [key]
+        for address in (key if self.keys_are_addresses else "", self.settings.base_url, self.settings.address):
+            given = urlsplit(address or "")
+            found += [given.netloc.rpartition("@")[0], given.password or "", unquote(given.password or "")]
+            found += [given.query]
+        proxy = urlsplit(self.settings.proxy or "")
+        found += [proxy.netloc.rpartition("@")[0], proxy.password or ""]
+        return tuple(secret for secret in found if secret)
+
+
+def read_json(text: str) -> object:
+    """`text` as JSON. Raises `Unreadable`, also for nesting that would exhaust the stack."""
+    try:
+        value: object = json.loads(text.lstrip("\ufeff"))
+    except (ValueError, RecursionError):
+        raise Unreadable from None
+    return value
+
+
+def _matches(row: Row, status: int, said: Said) -> str | None:
+    """The vendor's words that made `row` match ("" for the bare status); None when it does not match."""
+    if row.status is not None and row.status != status:
+        return None
+    if row.code is not None and row.code.lower() not in {code.lower() for code in said.codes}:
+        return None
+    if row.phrase is not None and row.phrase.lower() not in said.message.lower():
+        return None
+    return row.phrase or row.code or ""
+
+
+def _by_status(status: int, body: object) -> Row:
+    for row in SHARED_TABLE:
+        if row.status == status:
+            return row
+    if status == 403:
+        # a page, or nothing at all, comes from something in front of the vendor
+        return Row(403, Outcome.AUTH_FAILURE if isinstance(body, dict) else Outcome.SERVER_ERROR)
+    return Row(status, Outcome.REQUEST_ERROR if 400 <= status < 500 else Outcome.SERVER_ERROR)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# transport
+
+
+@functools.cache
+def _tls() -> ssl.SSLContext:
+    # one context for all: loading the certificate store costs more than a search
+    return httpx2.create_ssl_context()
+
+
+def transport_failure(error: BaseException) -> Reply:
+    """What a failed exchange means. The detail names the innermost cause and never quotes the request."""
+    if isinstance(error, httpx2.TimeoutException):
+        return Reply(Outcome.TIMEOUT, detail="connect timeout", row="transport: timeout")
+    if isinstance(error, httpx2.DecodingError):
+        return Reply(Outcome.SERVER_ERROR, detail="reply cannot be decompressed", row="transport: decoding")
+    cause = innermost(error)
+    detail = _cause_words(cause)
+    if isinstance(error, httpx2.RemoteProtocolError) and not _cut_short(error):
+        return Reply(Outcome.SERVER_ERROR, detail="reply is not HTTP", row="transport: protocol")
+    if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol | httpx2.LocalProtocolError) or (
+        isinstance(error, ValueError) and not isinstance(error, OSError)
+    ):
+        return Reply(
+            Outcome.REQUEST_ERROR,
+            detail="the address or key cannot be put into a request",
+            setup=True,
+            hint="check the base_url, the proxy and the key",
+            row="transport: nothing sent",
+        )
+    if isinstance(error, httpx2.ProxyError):
+        detail = f"proxy: {detail}"
+    return Reply(Outcome.NETWORK, detail=detail, row="transport: network")
+
+
+def innermost(error: BaseException) -> BaseException:
+    """The cause at the bottom of a chain of wrapped errors."""
+    seen: set[int] = set()
+    while id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        elif (cause := error.__cause__ or error.__context__) is not None:
+            error = cause
+    return error
+
+
+def _cut_short(error: BaseException) -> bool:
+    words = str(error).lower()
+    return "disconnected" in words or "peer closed" in words or "terminated" in words or "reset" in words
+
+
+def _cause_words(cause: BaseException) -> str:
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"certificate {cause.verify_message}"
+    if isinstance(cause, ssl.SSLError):
+        return f"TLS {cause.reason or 'failure'}"
+    if isinstance(cause, socket.gaierror):
+        return "EAI_AGAIN" if cause.errno == socket.EAI_AGAIN else "ENOTFOUND"
+    if isinstance(cause, OSError) and cause.errno is not None:
+        return errno.errorcode.get(cause.errno, type(cause).__name__)
+    if isinstance(cause, httpx2.RemoteProtocolError) or "RemoteProtocolError" in type(cause).__name__:
+        return "connection closed before the reply was whole"
+    return type(cause).__name__

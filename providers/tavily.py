@@ -1,0 +1,80 @@
+"""Tavily Search. docs.tavily.com, pages "Search" and "Rate limits" (read 2026-11)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import httpx2
+
+from providers._http import HTTPProvider, Wire
+from providers._reading import member, result, retry_after, rows
+from providers._words import MANY, Limits, Option, Outcome, Query, Result, Results, Row, Said, monthly
+
+
+class Tavily(HTTPProvider):
+    name = "tavily"
+    title = "Tavily"
+    priority = 40
+    home = "https://api.tavily.com/search"
+    credential = "TAVILY_API_KEY"
+    limits = Limits(results=20, query=400)
+    budget = monthly(1000, reset_day=2)
+    domains = MANY
+    options: ClassVar = {
+        "depth": Option(str, "basic", "search depth; advanced costs two credits", ("basic", "advanced", "fast")),
+        "topic": Option(str, "general", "what to search", ("general", "news", "finance")),
+    }
+
+    errors = (
+        # what the vendor says          what it means                       the vendor's words, shortened
+        Row(400, Outcome.REQUEST_ERROR),  # a bad field, a query too long
+        Row(401, Outcome.AUTH_FAILURE),  # missing or invalid API key
+        Row(403, Outcome.REQUEST_ERROR, phrase="URL is not supported"),  # map and crawl: the target, not the key
+        Row(429, Outcome.RATE_LIMITED),  # blocked due to excessive requests
+        Row(432, Outcome.QUOTA_EXHAUSTED),  # the plan's or the key's set usage limit
+        Row(433, Outcome.QUOTA_EXHAUSTED),  # the pay-as-you-go limit
+    )
+
+    def request(self, query: Query, key: str) -> httpx2.Request:
+        body: dict[str, object] = {
+            "query": query.text,
+            "max_results": query.max_results,  # the vendor's default has moved: always sent
+            "search_depth": self.settings.options.get("depth", "basic"),
+            "topic": self.settings.options.get("topic", "general"),
+            "include_published_date": True,
+        }
+        if query.freshness:
+            body["time_range"] = query.freshness
+        if query.include_domains:
+            # without the mode the list is a soft preference; with the mode but no list the vendor answers 400
+            body |= {"include_domains": list(query.include_domains), "include_domains_mode": "restrict"}
+        if query.exclude_domains:
+            body["exclude_domains"] = list(query.exclude_domains)
+        return httpx2.Request("POST", self.endpoint(), headers={"Authorization": f"Bearer {key}"}, json=body)
+
+    def results(self, body: object) -> Results | None:
+        items = member(body, "results")
+        kept = rows(items, self._row) if isinstance(items, list) else None
+        return None if kept is None else Results(kept)
+
+    def _row(self, row: dict[str, object]) -> Result | None:
+        return result(row.get("title"), row.get("url"), content=row.get("content"), published=row.get("published_date"))
+
+    def said(self, body: object) -> Said:
+        code = member(body, "error", "code")
+        detail = member(body, "detail")
+        first = detail[0] if isinstance(detail, list) and detail else None
+        for text in (
+            member(detail, "error"),
+            detail,
+            member(first, "msg"),
+            member(body, "error"),
+            member(body, "error", "message"),
+        ):
+            if isinstance(text, str):
+                return Said(codes=(code,) if isinstance(code, str) else (), message=text)
+        return Said()
+
+    def rest(self, wire: Wire, body: object, outcome: Outcome) -> float | None:
+        told = retry_after(wire.headers.get("retry-after"), wire.now)
+        return told if told is not None else retry_after(member(body, "error", "retry_after_seconds"), wire.now)
