@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 import anyio
 import httpx2
@@ -125,6 +125,8 @@ class HTTPProvider:
     limits: ClassVar[Limits] = Limits()
     domains: ClassVar[int] = 0
     """How many hosts the vendor itself can be held to."""
+    enforces_freshness: ClassVar[bool] = True
+    """Whether `freshness` is a filter here, and not only a wish in words."""
     rest_default_s: ClassVar[float | None] = None
     """Rest after a throttle without a time, where it is not the general one."""
     rest_max_s: ClassVar[float | None] = None
@@ -154,8 +156,8 @@ class HTTPProvider:
         """
         raise NotImplementedError
 
-    def said(self, body: object) -> Said:
-        """The vendor's own codes and sentence in an error body."""
+    def said(self, wire: Wire, body: object) -> Said:
+        """The vendor's own codes and sentence, in the body or wherever else it hides them; `body` None: no data."""
         for path in (("error", "message"), ("error",), ("message",), ("detail",)):
             if isinstance(text := member(body, *path), str):
                 return Said(message=text)
@@ -203,6 +205,8 @@ class HTTPProvider:
                 hint=f"check the base_url and the key of {self.name}",
                 row="nothing sent",
             )
+        request.headers.setdefault("User-Agent", USER_AGENT)
+        request.headers.setdefault("Accept-Encoding", "gzip, deflate")
         return Draft(request, (*notes, *self.unmet(query)), self.secrets(key))
 
     async def send(self, draft: Draft, limit_s: float) -> Reply:
@@ -221,7 +225,7 @@ class HTTPProvider:
             elapsed_ms=elapsed_ms,
             notes=(*draft.notes, *reply.notes),
             detail=redact(reply.detail, forms)[:200],
-            message=redact(reply.message, forms)[:500],
+            message=redact(reply.message[:1000], forms)[:500],
         )
 
     async def exchange(self, request: httpx2.Request) -> Wire | Reply:
@@ -268,7 +272,7 @@ class HTTPProvider:
         except Unreadable:
             body = None
         status = self.status(wire, body)
-        said = self.said(body)
+        said = self.said(wire, body)
         for row in self.errors:
             if (found := _matches(row, status, said)) is not None:
                 return self._failed(wire, body, status, said, row, found)
@@ -338,11 +342,15 @@ class HTTPProvider:
         found = [] if self.keys_are_addresses else [key]
         for address in (key if self.keys_are_addresses else "", self.settings.base_url, self.settings.address):
             given = urlsplit(address or "")
-            found += [given.netloc.rpartition("@")[0], given.password or "", unquote(given.password or "")]
-            found += [given.query]
-        proxy = urlsplit(self.settings.proxy or "")
-        found += [proxy.netloc.rpartition("@")[0], proxy.password or ""]
+            found += [*_userinfo(given), given.query]
+        found += _userinfo(urlsplit(self.settings.proxy or ""))
         return tuple(secret for secret in found if secret)
+
+
+def _userinfo(address: SplitResult) -> list[str]:
+    """User and password of `address` as written and as sent, and the password alone."""
+    written, password = address.netloc.rpartition("@")[0], address.password or ""
+    return [written, unquote(written), password, unquote(password)]
 
 
 def read_json(text: str) -> object:

@@ -60,7 +60,7 @@ class Tavily(HTTPProvider):
     def _row(self, row: dict[str, object]) -> Result | None:
         return result(row.get("title"), row.get("url"), content=row.get("content"), published=row.get("published_date"))
 
-    def said(self, body: object) -> Said:
+    def said(self, wire: Wire, body: object) -> Said:
         code = member(body, "error", "code")
         detail = member(body, "detail")
         first = detail[0] if isinstance(detail, list) and detail else None
