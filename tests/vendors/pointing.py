@@ -1,0 +1,44 @@
+"""The configuration that points a gateway at the played vendors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.vendors.server import Played
+
+KEYS: Mapping[str, Mapping[str, str]] = {
+    "bocha": {"BOCHA_API_KEY": "sk-played-bocha"},
+    "tavily": {"TAVILY_API_KEY": "tvly-played-tavily"},
+    "brave": {"BRAVE_API_KEY": "played-brave"},
+    "exa": {"EXA_API_KEY": "played-exa"},
+    "searxng": {},
+    "duckduckgo": {},
+    "grok": {"GROK_API_KEY": "xai-played-grok"},
+    "grok_relay": {"GROK_API_KEY": "sk-played-relay"},
+}
+
+
+def configuration(
+    played: Played, providers: Sequence[str | dict[str, Any]] = ("bocha", "tavily", "brave"), **changes: Any
+) -> dict[str, Any]:
+    """The content of a configuration file that points the gateway at `played`.
+
+    `providers` are names, or names with tuning (`{"name": "tavily", "quota": {"limit": 5}}`); `changes` replace whole
+    sections. `grok_relay` is the provider grok over a relay.
+    """
+    credentials: dict[str, str] = {}
+    chain: list[dict[str, Any]] = []
+    for each in providers:
+        tuned = {"name": each} if isinstance(each, str) else dict(each)
+        part = tuned["name"]
+        credentials |= KEYS[part]
+        if part == "searxng":
+            credentials["SEARXNG_URL"] = played.address(part)
+        elif part == "grok_relay":
+            credentials["GROK_API_URL"] = played.address(part)
+            tuned["name"] = "grok"
+        else:
+            tuned.setdefault("base_url", played.address(part))
+        chain.append(tuned)
+    return {"credentials": credentials, "providers": chain, "state": {"type": "memory"}} | changes
