@@ -230,17 +230,17 @@ class HTTPProvider:
 
     async def exchange(self, request: httpx2.Request) -> Wire | Reply:
         """Put `request` on the wire; the reply as it arrived, or what kept it from arriving."""
-        if self._client is None:
-            self._client = httpx2.AsyncClient(
-                http2=True,
-                verify=_tls(),
-                proxy=self.settings.proxy,
-                trust_env=False,
-                follow_redirects=False,
-                timeout=httpx2.Timeout(None, connect=CONNECT_S),
-                limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=60),
-            )
         try:
+            if self._client is None:
+                self._client = httpx2.AsyncClient(
+                    http2=True,
+                    verify=_tls(),
+                    proxy=self.settings.proxy,
+                    trust_env=False,
+                    follow_redirects=False,
+                    timeout=httpx2.Timeout(None, connect=CONNECT_S),
+                    limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=60),
+                )
             response = await self._client.send(request, stream=True)
             try:
                 body = bytearray()
@@ -390,7 +390,14 @@ def _by_status(status: int, body: object) -> Row:
 @functools.cache
 def _tls() -> ssl.SSLContext:
     # one context for all: loading the certificate store costs more than a search
-    return httpx2.create_ssl_context()
+    context = httpx2.create_ssl_context(trust_env=False)
+    # a company's own authority (SSL_CERT_FILE, SSL_CERT_DIR) joins the public roots; httpx2 would let it replace them
+    told = ssl.get_default_verify_paths()
+    if told.cafile not in (None, told.openssl_cafile):
+        context.load_verify_locations(cafile=told.cafile)
+    if told.capath not in (None, told.openssl_capath):
+        context.load_verify_locations(capath=told.capath)
+    return context
 
 
 def transport_failure(error: BaseException) -> Reply:
