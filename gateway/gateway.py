@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import json
+import logging
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from gateway.config import Config
+import anyio
 
-Step = dict[str, Any]
-"""One line of the audit: who was considered, what came of it. The winner's step has the outcome `ok`."""
+import providers
+from gateway import answer, cache, clients, keys, query, status
+from gateway.audit import Audit, Skip, Step, skipped, verdict
+from gateway.cache import Cache, Hit
+from gateway.chain import Chain, Walked
+from gateway.clock import Clock, Deadline
+from gateway.config import Config
+from gateway.cooldowns import Cooldowns
+from gateway.flights import Flights
+from gateway.history import History
+from gateway.stores import Store, StoreUnavailable
+from gateway.stores.memory import MemoryStore
+from gateway.stores.opening import open_store
+from providers._words import Settings
+
+log = logging.getLogger(__name__)
+
+Progress = Callable[[int, Step], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,41 +50,312 @@ class Answer:
         return json.dumps(self.body, ensure_ascii=False, separators=(",", ":"))
 
 
+@dataclass(frozen=True, slots=True)
+class _Landed:
+    """What one flight brings home: an answer body that every caller makes its own, and where its rows are kept."""
+
+    body: dict[str, Any]
+    origin: str | None = None
+
+
+@dataclass(eq=False)
+class Setup:
+    """What one configuration became. A reload makes a new one; searches under way end on theirs."""
+
+    config: Config
+    candidates: tuple[keys.Candidate, ...]
+    chain: Chain
+    cache: Cache
+    usable: tuple[str, ...] = ()
+    users: int = 0
+    retired: bool = field(default=False)
+
+    async def leave(self) -> None:
+        """One search fewer; the last one to leave a retired setup closes its connections."""
+        self.users -= 1
+        if self.retired and not self.users:
+            await self.close()
+
+    async def close(self) -> None:
+        with anyio.CancelScope(shield=True):
+            for candidate in self.candidates:
+                await candidate.adapter.aclose()
+
+
 class Gateway:
     """Enter it once (`async with`); then search from as many tasks as you like."""
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
+    def __init__(self, config: Config, clock: Clock | None = None, *, fresh_start: bool = False) -> None:
+        """`fresh_start`: somebody started us by hand, so keys that were out for auth are tried again."""
+        self.clock = clock or Clock()
+        self._config = config
+        self._fresh_start = fresh_start
+        self._stack = AsyncExitStack()
+
+    @property
+    def config(self) -> Config:
+        """The configuration in force."""
+        return self._config
 
     async def __aenter__(self) -> Self:
+        self.started = self.clock.ticks()
+        opened = await open_store(self._config.state, self.clock.wall)
+        self.store: Store = opened.store
+        self.store_warnings = opened.warnings
+        self.persistent = opened.persistent
+        self._private = MemoryStore(self.clock.wall)
+        self.cooldowns = Cooldowns(self.store, self.clock.wall)
+        self.history = History(self.store, self.clock.wall)
+        self._stack.push_async_callback(self.store.aclose)
+        self.setup = await self._set_up(self._config)
+        if self._fresh_start and opened.clears_auth:
+            with suppress(StoreUnavailable):
+                await self.cooldowns.forgive([lane for each in self.setup.candidates for lane in each.lanes])
+        await self._note_usable()
+        self._stack.push_async_callback(self._close_setup)
+        tasks = await self._stack.enter_async_context(anyio.create_task_group())
+        self._stack.callback(tasks.cancel_scope.cancel)
+        self._flights = Flights[_Landed](tasks, self.clock)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        await self._stack.__aexit__(None, None, None)
+
+    async def reload(self, config: Config) -> None:
+        """Go on with `config`; searches under way end on the old one. Host, port and state stay."""
+        old, self.setup, self._config = self.setup, await self._set_up(config), config
+        old.retired = True
+        if not old.users:
+            await old.close()
+        await self._note_usable()
+
+    def usable(self) -> tuple[str, ...]:
+        """Titles of the providers that are configured, in the chain and not out for auth, as of start or reload."""
+        return self.setup.usable
+
+    async def status(self) -> dict[str, Any]:
+        """What `web_search_status` says. Costs no request to a vendor."""
+        return await status.report(self)
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # one call
 
     async def search(
-        self,
-        arguments: Mapping[str, object],
-        *,
-        client: str = "default",
-        progress: Callable[[int, Step], Awaitable[None]] | None = None,
+        self, arguments: Mapping[str, object], *, client: str = "default", progress: Progress | None = None
     ) -> Answer:
         """Answer one call of `web_search`. Never raises but for cancellation: a fault of ours is `internal_error`.
 
         `progress` is awaited once per provider considered, skipped ones and the winner included, with a number that
         counts from 1. Cancelling the calling task leaves the search.
         """
-        raise NotImplementedError
+        started = self.clock.ticks()
+        setup = self.setup
+        setup.users += 1
+        try:
+            found = await self._search(setup, arguments, client, progress)
+        except query.ArgumentError as mistake:
+            found = Answer(_failed([], f"Search failed: {mistake}"), is_error=True, argument_error=True)
+        except Exception:
+            # the one edge: whatever we did wrong, the caller gets an answer and the log the cause
+            incident = secrets.token_hex(4)
+            log.exception("internal_error %s", incident)
+            words = f"Search failed: the gateway itself had a fault; its log explains incident {incident}."
+            found = Answer(_failed(answer.gateway_step("internal_error", f"incident {incident}"), words), is_error=True)
+        finally:
+            await setup.leave()
+        found.body["meta"]["elapsed_ms"] = max(0, round((self.clock.ticks() - started) * 1000))
+        return found
 
-    async def status(self) -> dict[str, Any]:
-        """What `web_search_status` says. Costs no request to a vendor."""
-        raise NotImplementedError
+    async def _search(
+        self, setup: Setup, arguments: Mapping[str, object], client: str, progress: Progress | None
+    ) -> Answer:
+        config = setup.config
+        if config.errors:
+            words = "Search failed: the gateway's configuration is faulty, so nobody was asked: " + "; ".join(
+                config.errors
+            )
+            return Answer(_failed(answer.gateway_step("config_error", config.errors[0]), words), is_error=True)
+        asked = query.read(arguments, debug=config.debug, provider_names=providers.names())
+        if (refusal := await clients.admit(self.store, config, client, self.clock.wall())) is not None:
+            return Answer(_failed(refusal.chain, refusal.words, refusal.retry_after_s), is_error=True)
+        only = self._only(setup, asked.provider)
+        if not setup.candidates or (asked.provider and only is None):
+            who = f"{asked.provider} is not configured" if asked.provider else "no search provider is configured"
+            words = f"Search failed: {who}. The operator has to set a key or an address; web_search_status lists which."
+            return Answer(_failed(answer.gateway_step("no_provider", who), words), is_error=True)
+        cached = asked.use_cache and only is None
+        name = cache.key(asked.query, config.defaults.max_output_chars)
+        kept = await setup.cache.find(name) if cached else None
+        if kept is not None and not kept.stale:
+            setup.cache.hits += 1
+            return await self._from_cache(setup, kept, client, asked.notes)
+        if cached and (tried := await setup.cache.find_empty(name)) is not None:
+            setup.cache.hits += 1
+            return _again_empty(tried)
+        setup.cache.misses += 1 if cached else 0
 
-    def usable(self) -> tuple[str, ...]:
-        """Titles of the providers that are configured, in the chain and not out for auth, as of start or reload."""
-        raise NotImplementedError
+        async def fly(audit: Audit, deadline: Deadline) -> _Landed:
+            setup.users += 1
+            try:
+                chain = setup.chain
+                walked = await (
+                    chain.ask_only(only, asked.query, deadline, audit)
+                    if only is not None
+                    else chain.walk(asked.query, deadline, audit)
+                )
+                return await self._land(setup, asked.query, walked, name if cached else None, client)
+            finally:
+                await setup.leave()
 
-    async def reload(self, config: Config) -> None:
-        """Go on with `config`; searches under way end on the old one. Host, port and state stay."""
-        raise NotImplementedError
+        limit_s = config.total_budget_ms / 1000
+        landed, audit = await self._flights.join(name if cached else None, fly, limit_s, progress)
+        if landed is None:
+            return Answer(self._cut_off(setup, asked.query, audit, asked.notes), is_error=True)
+        return await self._landed(setup, landed, kept, client, asked.notes)
+
+    def _only(self, setup: Setup, name: str | None) -> keys.Candidate | None:
+        return next((each for each in setup.candidates if each.name == name), None) if name else None
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # from a walk to an answer
+
+    async def _land(
+        self, setup: Setup, asked: providers.Query, walked: Walked, cache_name: str | None, client: str
+    ) -> _Landed:
+        """Build the answer of a walk once, for all its callers, and keep what may be kept."""
+        chain = [step.wire() for step in walked.steps]
+        if walked.winner is None:
+            came_to = verdict(walked.steps, found=False)
+            words = answer.no_results_note(came_to, walked.steps, asked, walked.retry_after_s)
+            retry = walked.retry_after_s if came_to != "empty" else None
+            body = answer.body(verdict=came_to, chain=chain, search_id="", note=words, extra={"retry_after_s": retry})
+            if cache_name is not None and came_to == "empty":
+                with suppress(StoreUnavailable):
+                    await setup.cache.put_empty(cache_name, body)
+            return _Landed(body)
+        shown = walked.rows[: asked.max_results]
+        rows, written, truncated = answer.text_parts(
+            shown, walked.answer, walked.winner, setup.config.defaults.max_output_chars
+        )
+        body = answer.body(
+            verdict="found",
+            chain=chain,
+            search_id=secrets.token_hex(16),
+            results=rows,
+            answer=written,
+            provider_used=walked.winner,
+            note=answer.sentence([*walked.notes, answer.SHORTENED if truncated else ""]),
+            extra={"filters": dict(walked.filters), "truncated": len(written) < len(walked.answer)},
+        )
+        origin = str(body["meta"]["search_id"])
+        untrimmed = [answer.whole_row(row, walked.winner) for row in walked.rows]
+        with suppress(StoreUnavailable):
+            await setup.cache.put_rows(origin, client, untrimmed, may_store=walked.may_store)
+            if cache_name is not None:
+                await setup.cache.put(cache_name, asked, body, may_store=walked.may_store)
+        return _Landed(body, origin)
+
+    async def _landed(
+        self, setup: Setup, landed: _Landed, kept: Hit | None, client: str, notes: tuple[str, ...]
+    ) -> Answer:
+        """One caller's own answer from what the flight brought home."""
+        meta = landed.body["meta"]
+        if meta["verdict"] in ("incomplete", "failed") and kept is not None:
+            failed_now = f"Search failed now: this answer is {kept.age_s} s old"
+            return await self._from_cache(setup, kept, client, (failed_now, *notes), chain=meta["fallback_chain"])
+        own = _own_copy(landed.body, notes)
+        if landed.origin is not None:
+            await self._point(setup, own, client, landed.origin)
+        return Answer(own, is_error=answer.is_error(meta["verdict"]))
+
+    async def _from_cache(
+        self, setup: Setup, kept: Hit, client: str, notes: tuple[str, ...], chain: list[Any] | None = None
+    ) -> Answer:
+        origin = kept.body["meta"]["search_id"]
+        own = _own_copy(kept.body, notes)
+        own["meta"] |= {"cache_hit": True, "cache_age_s": kept.age_s}
+        if chain is not None:
+            own["meta"] |= {"stale": True, "fallback_chain": chain}
+        await self._point(setup, own, client, origin)
+        return Answer(own, is_error=False)
+
+    async def _point(self, setup: Setup, own: dict[str, Any], client: str, origin: str) -> None:
+        with suppress(StoreUnavailable):
+            await setup.cache.point_rows(own["meta"]["search_id"], client, origin)
+
+    def _cut_off(self, setup: Setup, asked: providers.Query, audit: Audit, notes: tuple[str, ...]) -> dict[str, Any]:
+        """The answer for a caller whose time is up before the search that it joined is over."""
+        steps = list(audit)
+        if audit.asking is not None:
+            steps.append(Step(audit.asking, Skip.BUDGET_EXHAUSTED.value))
+        considered = {step.provider for step in steps}
+        steps += [
+            skipped(each.name, Skip.BUDGET_EXHAUSTED)
+            for each in setup.chain.order(asked)
+            if each.name not in considered
+        ]
+        came_to = verdict(steps, found=False)
+        words = answer.no_results_note(came_to, steps, asked, None)
+        return _own_copy(
+            answer.body(verdict=came_to, chain=[step.wire() for step in steps], search_id="", note=words), notes
+        )
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # from a configuration to a setup
+
+    async def _set_up(self, config: Config) -> Setup:
+        candidates = []
+        for settings in config.chain if not config.errors else ():
+            adapter = providers.find(settings.name)(
+                Settings(settings.base_url, settings.address, settings.proxy, settings.options), self.clock.wall
+            )
+            lanes = keys.lanes(adapter, settings, config.defaults.cooldown_default_s)
+            candidates.append(keys.Candidate(adapter, settings, lanes))
+        chain = Chain(candidates, self.store, self.cooldowns, self.history, self.clock)
+        return Setup(config, tuple(candidates), chain, Cache(config.cache, self.store, self._private, self.clock.wall))
+
+    async def _note_usable(self) -> None:
+        titles = []
+        for candidate in self.setup.candidates:
+            with suppress(StoreUnavailable):
+                rests = [await self.cooldowns.of(lane) for lane in candidate.lanes]
+                if all(rest is not None and rest.why == providers.Outcome.AUTH_FAILURE for rest in rests):
+                    continue
+            titles.append(candidate.adapter.title)
+        self.setup.usable = tuple(titles)
+
+    async def _close_setup(self) -> None:
+        await self.setup.close()
+
+
+def _failed(chain: list[dict[str, Any]], words: str, retry_after_s: int | None = None) -> dict[str, Any]:
+    return answer.body(
+        verdict="failed",
+        chain=chain,
+        search_id=secrets.token_hex(16),
+        note=words,
+        extra={"retry_after_s": retry_after_s},
+    )
+
+
+def _own_copy(body: dict[str, Any], notes: tuple[str, ...]) -> dict[str, Any]:
+    """A caller's own answer: its search id, its notes first. Results are shared, and nobody changes them."""
+    meta = {**body["meta"], "search_id": secrets.token_hex(16)}
+    note = meta.get("note", "")
+    if notes:
+        # the words of an answer without results come first: hosts show the beginning
+        ordered = [note, *notes] if meta["verdict"] != "found" else [*notes, note]
+        meta["note"] = answer.sentence(ordered)
+    return {**body, "meta": meta}
+
+
+def _again_empty(tried: Hit) -> Answer:
+    own = _own_copy(tried.body, ())
+    own["meta"]["note"] = (
+        f"No results: already searched {tried.age_s} s ago, and nothing was found. "
+        "The same query will not find more now; try other or fewer words."
+    )
+    own["meta"] |= {"cache_hit": True, "cache_age_s": tried.age_s}
+    return Answer(own, is_error=False)

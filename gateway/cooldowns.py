@@ -1,0 +1,84 @@
+"""Who rests, until when and why; who is on trial. The outcome's consequence, put into the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gateway import policy
+from gateway.keys import Lane
+from gateway.stores import Rest, Store
+from providers._words import Outcome, Reply
+
+HUMAN = (Outcome.AUTH_FAILURE, Outcome.REQUEST_ERROR)
+"""Rests that end by themselves only on paper: somebody has to mend something."""
+
+
+class Cooldowns:
+    """Rests, runs of failures and trials of all lanes. `now` gives seconds since the epoch."""
+
+    def __init__(self, store: Store, now: Callable[[], float]) -> None:
+        self._store = store
+        self._now = now
+
+    async def of(self, lane: Lane) -> Rest | None:
+        """The rest that keeps `lane` from being asked now; the longest when there are several."""
+        found = await self._store.resting([f"rest:{scope}" for scope in lane.scopes])
+        return max(found.values(), key=lambda rest: rest.until) if found else None
+
+    async def free_at(self, lanes: Sequence[Lane]) -> float | None:
+        """When the first of `lanes` that rest now is free again, seconds since the epoch; None when no time helps."""
+        found = await self._store.resting([f"rest:{scope}" for lane in lanes for scope in lane.scopes])
+        ends = []
+        for lane in lanes:
+            rests = [found[name] for scope in lane.scopes if (name := f"rest:{scope}") in found]
+            if rests and not any(rest.why in HUMAN for rest in rests):
+                ends.append(max(rest.until for rest in rests))
+        return min(ends, default=None)
+
+    async def streak(self, lane: Lane) -> int:
+        """Failures in a row."""
+        return sum((await self._store.counted([f"streak:{scope}" for scope in lane.scopes])).values())
+
+    async def try_out(self, lane: Lane, hold_s: float) -> str | None:
+        """Begin the trial of a lane that failed before, to be ended with `tried`.
+
+        The name of the trial ("" when none is needed); None when another search is trying right now. A trial that is
+        never ended ends by itself after `hold_s` seconds.
+        """
+        if lane.tuning.most_s <= 0:
+            return ""
+        runs = await self._store.counted([f"streak:{scope}" for scope in lane.scopes])
+        for scope in lane.scopes:
+            if f"streak:{scope}" in runs:
+                name = f"trial:{scope}"
+                return name if await self._store.spend(name, 1, self._now() + hold_s) is not None else None
+        return ""
+
+    async def tried(self, trial: str) -> None:
+        """End a trial."""
+        if trial:
+            await self._store.clear(trial)
+
+    async def follow(self, lane: Lane, reply: Reply) -> None:
+        """Let the consequence of `reply` happen."""
+        consequence = policy.CONSEQUENCES[reply.outcome]
+        if consequence.streak == "clears":
+            await self._store.clear(*(f"streak:{scope}" for scope in lane.scopes))
+            return
+        scope = lane.narrow if consequence.scope == "key" else lane.wide
+        name, why, now = f"rest:{scope}", reply.outcome.value, self._now()
+        # 200 callers on one hanging vendor are one step: only the failure that begins the rest counts
+        first = policy.rest_s(reply, lane.tuning, 1)
+        began = await self._store.rest(name, now + first, why) if first else not await self._store.resting([name])
+        if not began or consequence.streak == "stays":
+            return
+        streak = await self._store.count(f"streak:{scope}", now + policy.STREAK_LIFE_S)
+        if (longer := policy.rest_s(reply, lane.tuning, streak)) > first:
+            await self._store.rest(name, now + longer, why)
+
+    async def forgive(self, lanes: Sequence[Lane]) -> None:
+        """Let every key that was out for auth be tried again: somebody restarted us."""
+        names = {f"rest:{lane.narrow}": lane for lane in lanes}
+        for name, rest in (await self._store.resting(list(names))).items():
+            if rest.why == Outcome.AUTH_FAILURE:
+                await self._store.clear(name, f"streak:{names[name].narrow}")

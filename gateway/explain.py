@@ -1,0 +1,81 @@
+"""A saved vendor reply, run through the same reading as a live one: which row matched, and what follows."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+
+from gateway import answer, policy
+from providers import HTTPProvider, Outcome, Reply, Wire
+from providers._http import transport_failure
+
+_NO_REPLY: Mapping[str, type[Exception] | OSError] = {
+    "read_timeout": httpx2.ReadTimeout,
+    "connect_timeout": httpx2.ConnectTimeout,
+    "connect_error": ConnectionRefusedError(111, "refused"),
+    "dns_failure": socket.gaierror(socket.EAI_NONAME, "unknown name"),
+    "connection_reset": ConnectionResetError(104, "reset"),
+    "tls_failure": ssl.SSLError("handshake failed"),
+}
+TRANSPORT_FAULTS = tuple(_NO_REPLY)
+"""What may stand in the place of a status when there was no reply at all."""
+
+
+def no_reply(fault: str) -> Reply:
+    """What it means when the exchange failed as `fault` says. Raises KeyError for an unknown one."""
+    cause = _NO_REPLY[fault]
+    if isinstance(cause, OSError):
+        error: Exception = httpx2.ConnectError("no reply")
+        error.__cause__ = cause
+        return transport_failure(error)
+    return transport_failure(cause("no reply in time"))
+
+
+def explain(adapter: HTTPProvider, wire: Wire | str, tuning: policy.Tuning) -> dict[str, Any]:
+    """Everything that would follow from `wire` (or from a transport fault named by its word)."""
+    reply = no_reply(wire) if isinstance(wire, str) else adapter.read(wire)
+    told: dict[str, Any] = {
+        "provider": adapter.name,
+        "status": wire if isinstance(wire, str) else wire.status,
+        "row": reply.row,
+        "outcome": reply.outcome.value,
+        "retry_after_s": reply.retry_after_s,
+        "rest_s": policy.rest_s(reply, tuning, 1),
+        "rest_grows": policy.CONSEQUENCES[reply.outcome].doubles and reply.retry_after_s is None,
+        "setup": reply.setup,
+        "hint": reply.hint or None,
+        "vendor_message": reply.message or None,
+        "notes": list(reply.notes),
+    }
+    if reply.outcome is Outcome.OK:
+        rows = [answer.whole_row(row, adapter.name) for row in reply.results]
+        return told | {"results": rows} | ({"answer": reply.answer} if reply.answer else {})
+    entry: dict[str, Any] = {"provider": adapter.name, "outcome": reply.outcome.value}
+    return told | {"results": [], "chain_entry": entry | ({"detail": reply.detail} if reply.detail else {})}
+
+
+def readable(told: Mapping[str, Any]) -> str:
+    """The same for people."""
+    rest = f"{told['rest_s']:g} s" + (", doubled for each further failure in a row" if told["rest_grows"] else "")
+    lines = [
+        f"outcome   {told['outcome']}",
+        f"because   {told['row']}",
+        f"rest      {rest if told['rest_s'] else 'none'}",
+    ]
+    if told["retry_after_s"] is not None:
+        lines.append(f"vendor    wants to be left alone for {told['retry_after_s']:g} s")
+    if told["vendor_message"]:
+        lines.append(f"message   {told['vendor_message']}")
+    if told["hint"]:
+        lines.append(f"hint      {told['hint']}")
+    lines += [f"note      {note}" for note in told["notes"]]
+    if "chain_entry" in told:
+        lines.append(f"agent     sees {told['chain_entry']} and gets the next provider's answer")
+    else:
+        lines.append(f"agent     sees {len(told['results'])} results")
+        lines += [f"  {row['title']}\n    {row['url']}" for row in told["results"]]
+    return "\n".join(lines)

@@ -1,0 +1,36 @@
+"""What each provider's last call came to. Not whether it can be reached: whether it worked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from gateway.keys import Lane
+from gateway.stores import Store
+from providers import Reply
+
+ROOM = "outcome"
+KEEP_S = 32 * 86_400.0
+
+
+class History:
+    """The last outcome of every provider. `now` gives seconds since the epoch."""
+
+    def __init__(self, store: Store, now: Callable[[], float]) -> None:
+        self._store = store
+        self._now = now
+
+    async def note(self, lane: Lane, reply: Reply) -> None:
+        """Remember what `reply` was."""
+        line = {"outcome": reply.outcome.value, "detail": reply.detail, "at": round(self._now())}
+        line |= {"message": reply.message} if reply.message else {}
+        line |= {"hint": reply.hint} if reply.hint else {}
+        value = json.dumps(line, ensure_ascii=False).encode("utf-8", "replace")
+        await self._store.keep(ROOM, lane.provider, value, KEEP_S)
+
+    async def last(self, provider: str) -> dict[str, Any] | None:
+        """The last outcome; None when it was never asked."""
+        value = await self._store.recall(ROOM, provider)
+        found: dict[str, Any] | None = json.loads(value) if value else None
+        return found

@@ -1,0 +1,42 @@
+"""Who held the results to what the caller asked: for every constraint, by name, with what was dropped. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gateway.filters import Kept
+from providers import HTTPProvider, Query
+
+
+def enforced(query: Query, adapter: type[HTTPProvider] | HTTPProvider) -> bool:
+    """Whether the vendor itself is held to the query's hosts."""
+    if query.include_domains:
+        return adapter.domains >= len(query.include_domains)
+    return not query.exclude_domains or adapter.domains >= 1
+
+
+def report(query: Query, adapter: HTTPProvider, kept: Kept) -> dict[str, Any]:
+    """`meta.filters`: who enforced each constraint (`provider`, `gateway`, `nobody`), how many rows were dropped."""
+    told: dict[str, Any] = {}
+    for name, hosts, dropped in (
+        ("include_domains", query.include_domains, kept.dropped_include),
+        ("exclude_domains", query.exclude_domains, kept.dropped_exclude),
+    ):
+        if hosts:
+            # a row that had to be dropped proves that the vendor was not held to the list
+            told[name] = {"by": "provider" if adapter.domains >= len(hosts) and not dropped else "gateway"}
+            told[name]["dropped"] = dropped
+    if query.freshness:
+        told["freshness"] = {"by": "provider" if adapter.enforces_freshness else "nobody", "dropped": 0}
+    return told
+
+
+def notes(query: Query, adapter: HTTPProvider, kept: Kept) -> tuple[str, ...]:
+    """The same for readers: only what they could not guess."""
+    said: list[str] = []
+    if dropped := kept.dropped_include + kept.dropped_exclude:
+        rows = "1 result" if dropped == 1 else f"{dropped} results"
+        said.append(f"{rows} from other hosts than asked for dropped")
+    if query.freshness and not adapter.enforces_freshness:
+        said.append(f"{adapter.name} was asked for the last {query.freshness} but cannot be held to it")
+    return tuple(said)

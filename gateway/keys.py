@@ -1,0 +1,75 @@
+"""One provider may have several keys (or addresses). A lane is one of them: what is asked, and what rests."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+from gateway.config import ProviderSettings
+from gateway.policy import Tuning
+from providers import HTTPProvider
+from providers._words import Budget
+
+
+def fingerprint(provider: str, key: str) -> str:
+    """What stands for a key in the store. It cannot be turned back."""
+    return hashlib.sha256(f"{provider}\0{key}".encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One key of one provider. `number` counts from 1 in configured order.
+
+    `wide` is the name under which faults of the provider rest, `narrow` that for faults of the key.
+    """
+
+    provider: str
+    number: int
+    key: str = field(repr=False)
+    budget: Budget
+    interval_ms: int
+    tuning: Tuning
+    wide: str
+    narrow: str
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """Every name whose rest keeps this lane from being asked."""
+        return (self.narrow,) if self.wide == self.narrow else (self.wide, self.narrow)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A provider that may be asked: its adapter, its settings, its lanes in order."""
+
+    adapter: HTTPProvider
+    settings: ProviderSettings
+    lanes: tuple[Lane, ...]
+
+    @property
+    def name(self) -> str:
+        return self.adapter.name
+
+    @property
+    def timeout_s(self) -> float:
+        return self.settings.timeout_ms / 1000
+
+
+def lanes(
+    adapter: HTTPProvider | type[HTTPProvider], settings: ProviderSettings, cooldown_default_s: float
+) -> tuple[Lane, ...]:
+    """The lanes of a configured provider."""
+    tuning = Tuning(
+        throttle_s=cooldown_default_s,
+        limited_s=adapter.rest_default_s,
+        quota_retry_s=settings.quota_retry_s,
+        most_s=settings.cooldown_max_s,
+    )
+    found = []
+    for number, key in enumerate(settings.keys, 1):
+        narrow = f"{adapter.name}:{fingerprint(adapter.name, key)}"
+        wide = narrow if adapter.keys_are_addresses else adapter.name
+        found.append(
+            Lane(adapter.name, number, key, settings.budget, settings.interval_ms, tuning, wide=wide, narrow=narrow)
+        )
+    return tuple(found)

@@ -1,0 +1,201 @@
+"""What `web_search_status` says: who may be asked, who rests and why, what was used. No secret, no request."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import providers
+from gateway import __version__, budgets, clients
+from gateway.config import ProviderSettings
+from gateway.keys import Lane
+from gateway.keys import lanes as lanes_of
+from gateway.stores import StoreUnavailable
+from providers import Outcome
+
+if TYPE_CHECKING:
+    from gateway.gateway import Gateway
+
+NEARLY_SPENT = 0.9
+
+
+STATUS_SCHEMA: dict[str, Any] = {
+    # a member that may be null has no type
+    "type": "object",
+    "properties": {
+        "version": {"type": "string"},
+        "providers": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "in_chain": {"type": "boolean"},
+                    "credential_env": {"description": "the variable that configures it; null when none is needed"},
+                    "state": {"type": "string"},
+                    "used_requests": {"description": "our own count in this period, not the vendor's balance"},
+                    "quota_profile": {"type": "string"},
+                    "consecutive_failures": {"type": "integer"},
+                    "last_outcome": {"description": "outcome of the last real call; null when there was none"},
+                    "last_error": {"description": "the last call, when it failed; else null"},
+                    "warning": {"type": "string"},
+                    "keys": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "key": {"type": "string"},
+                                "state": {"type": "string"},
+                                "used_requests": {"type": "integer"},
+                            },
+                            "required": ["key", "state", "used_requests"],
+                        },
+                    },
+                },
+                "required": ["name", "in_chain", "state"],
+            },
+        },
+        "config": {
+            "type": "object",
+            "properties": {
+                "source": {"description": "the file in use; null when there is none"},
+                "error": {"description": "everything that is wrong, one line each; null when nothing is"},
+                "warnings": {"type": "array", "items": {"type": "string"}},
+            },
+        },
+        "network": {"type": "object", "properties": {"proxy": {"description": "without user and password"}}},
+        "state": {
+            "type": "object",
+            "properties": {
+                "type": {"type": "string"},
+                "persistent": {"type": "boolean"},
+                "error": {"description": "why the store cannot be used now; null when it can"},
+            },
+        },
+        "cache": {
+            "type": "object",
+            "properties": {
+                "entries": {"description": "answers kept; null when the store does not say"},
+                "hits": {"type": "integer"},
+                "misses": {"type": "integer"},
+            },
+        },
+        "clients": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "searches_today": {"type": "integer"}},
+            },
+        },
+        "uptime_s": {"type": "integer"},
+    },
+    "required": ["version", "providers", "config", "network", "state", "cache", "clients", "uptime_s"],
+}
+
+
+async def report(gateway: Gateway) -> dict[str, Any]:
+    """The whole status. What the store cannot tell now is null."""
+    config = gateway.config
+    trouble: str | None = None
+    lines: list[dict[str, Any]] = []
+    named: list[dict[str, Any]] = []
+    entries: int | None = None
+    try:
+        lines = [await _provider(gateway, settings) for settings in config.providers]
+        named = await clients.today(gateway.store, config, gateway.clock.wall())
+        entries = await gateway.setup.cache.entries()
+    except StoreUnavailable as error:
+        trouble = str(error)
+        lines = [_unknown(settings) for settings in config.providers]
+    return {
+        "version": __version__,
+        "providers": lines,
+        "config": {
+            "source": config.source,
+            "error": "\n".join(config.errors) or None,
+            "warnings": [*config.warnings, *gateway.store_warnings],
+        },
+        "network": {"proxy": config.network.shown},
+        "state": {
+            "type": config.state.type if gateway.persistent else "memory",
+            "persistent": gateway.persistent,
+            "error": trouble,
+        },
+        "cache": {"entries": entries, "hits": gateway.setup.cache.hits, "misses": gateway.setup.cache.misses},
+        "clients": named,
+        "uptime_s": int(gateway.clock.ticks() - gateway.started),
+    }
+
+
+async def _provider(gateway: Gateway, settings: ProviderSettings) -> dict[str, Any]:
+    now = gateway.clock.wall()
+    adapter = providers.find(settings.name)
+    lanes = lanes_of(adapter, settings, gateway.config.defaults.cooldown_default_s)
+    used = [await budgets.used(gateway.store, lane, now) for lane in lanes]
+    states = [await _state(gateway, lane, count, now) for lane, count in zip(lanes, used, strict=True)]
+    last = await gateway.history.last(settings.name)
+    failed = last is not None and last["outcome"] not in (Outcome.OK, Outcome.NO_RESULTS)
+    line: dict[str, Any] = {
+        "name": settings.name,
+        "in_chain": settings.in_chain,
+        "credential_env": settings.credential_env,
+        "state": _best(settings, states),
+        "used_requests": sum(used) if lanes else None,
+        "quota_profile": budgets.profile(settings.budget),
+        "consecutive_failures": max([await gateway.cooldowns.streak(lane) for lane in lanes], default=0),
+        "last_outcome": last["outcome"] if last else None,
+        "last_error": last if failed else None,
+    }
+    limit = settings.budget.limit
+    if limit is not None and any(count >= NEARLY_SPENT * limit for count in used):
+        line["warning"] = f"{sum(used)} of {limit * len(lanes)} requests of this period are used"
+    if len(lanes) > 1:
+        line["keys"] = [
+            {"key": f"#{lane.number}", "state": state, "used_requests": count}
+            for lane, state, count in zip(lanes, states, used, strict=True)
+        ]
+    return line
+
+
+async def _state(gateway: Gateway, lane: Lane, used: int, now: float) -> str:
+    rest = await gateway.cooldowns.of(lane)
+    if rest is not None and rest.why == Outcome.AUTH_FAILURE:
+        return f"disabled({rest.why})"
+    if rest is not None:
+        return f"blocked({rest.why}, {max(1, math.ceil(rest.until - now))}s left)"
+    if lane.budget.limit is not None and used >= lane.budget.limit:
+        return "blocked(quota_local)"
+    return "active"
+
+
+def _best(settings: ProviderSettings, states: Sequence[str]) -> str:
+    """One word for the provider: that of the key that would be asked, else of the one that comes back first."""
+    if not settings.keys:
+        return "unconfigured"
+    if not settings.in_chain:
+        return "disabled"
+    return min(states, key=_badness)
+
+
+def _badness(state: str) -> tuple[int, int]:
+    if state == "active":
+        return (0, 0)
+    if state.startswith("blocked(") and state.endswith("s left)"):
+        return (1, int(state.rsplit(" ", 2)[1].removesuffix("s")))
+    return (2, 0) if state.startswith("blocked(") else (3, 0)
+
+
+def _unknown(settings: ProviderSettings) -> dict[str, Any]:
+    """A provider about which the store, which knows, cannot be asked."""
+    configured = "disabled" if not settings.in_chain else "unknown"
+    return {
+        "name": settings.name,
+        "in_chain": settings.in_chain,
+        "credential_env": settings.credential_env,
+        "state": configured if settings.keys else "unconfigured",
+        "used_requests": None,
+        "quota_profile": budgets.profile(settings.budget),
+        "last_outcome": None,
+        "last_error": None,
+    }
