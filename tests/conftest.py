@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
@@ -19,3 +20,10 @@ async def played(anyio_backend: str) -> AsyncIterator[Played]:
     """The played vendors over HTTP/1.1; see tests/vendors."""
     async with Played() as played:
         yield played
+
+
+@pytest.fixture
+def unused_tcp_port() -> int:
+    """A loopback port on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])

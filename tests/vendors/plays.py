@@ -131,8 +131,8 @@ def bomb(times: int = 1, size: int = 64 * 1024 * 1024) -> Play:
 
 
 def elsewhere(address: str, status: int = 302) -> Play:
-    """A redirect to another origin."""
-    return Play(status, {"location": address})
+    """A redirect to another origin, with the small page that servers send along."""
+    return Play(status, {**PAGE, "location": address}, b"<!doctype html><title>Redirecting...</title>")
 
 
 def recording(provider: str, name: str) -> Play:

@@ -1,0 +1,334 @@
+"""Whatever a vendor does, its adapter answers with an outcome: no exception, no invented "nothing found", no secret."""
+
+from __future__ import annotations
+
+import json
+import socket
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+import providers
+from providers import HTTPProvider, Outcome, Query, Reply, Settings, _http
+from tests.vendors import (
+    GARBAGE,
+    RESET,
+    SILENCE,
+    Play,
+    Played,
+    Trap,
+    bomb,
+    elsewhere,
+    page_play,
+    success,
+)
+from tests.vendors.plays import JSON, PAGE
+
+pytestmark = pytest.mark.anyio
+
+FACES = (*providers.names(), *(["grok_relay"] if "grok" in providers.names() else []))
+"""Every provider, and Grok's second way in."""
+
+HTML = ("duckduckgo",)
+"""Those whose good reply is a page."""
+
+LIMIT_S = 0.3
+"""For faults that are only over when we say so."""
+
+KEY = "canary-key-5fb1e0"
+PASSWORD = "canary-password-77ac"
+PROXY_PASSWORD = "canary-proxy-b0c9"
+QUERY = Query("kelp forest", max_results=5)
+
+
+def face(name: str, base: str, **settings: str) -> tuple[HTTPProvider, str]:
+    """A provider that calls `base`, and its key."""
+    kind = providers.find(name.removesuffix("_relay"))
+    if kind.keys_are_addresses:
+        return kind(Settings(**settings)), base
+    where = {"address": base} if name == "grok_relay" else {"base_url": base}
+    return kind(Settings(**where, **settings)), KEY if kind.credential else ""
+
+
+@asynccontextmanager
+async def asking(name: str, base: str, **settings: str) -> AsyncIterator[Callable[[float], Reply]]:
+    """How to ask the provider one question: call with a limit in seconds."""
+    provider, key = face(name, base, **settings)
+
+    async def ask(limit_s: float = 10.0) -> Reply:
+        draft = provider.draft(QUERY, key)
+        reply = draft if isinstance(draft, Reply) else await provider.send(draft, limit_s)
+        check(reply)
+        return reply
+
+    try:
+        yield ask
+    finally:
+        await provider.aclose()
+
+
+def check(reply: Reply) -> None:
+    """What holds for every reply, whatever happened."""
+    rows = [text for row in reply.results for text in (row.title, row.url, row.snippet, row.content)]
+    texts = [*rows, reply.answer, *reply.notes, reply.detail, reply.message, reply.hint]
+    json.dumps(texts, ensure_ascii=False).encode()  # a lone surrogate would not go out at any door
+    assert len(reply.detail) <= 200
+    assert reply.detail or reply.outcome is Outcome.OK
+    assert reply.retry_after_s is None or 0 <= reply.retry_after_s < float("inf")
+    assert (reply.outcome is Outcome.OK) == bool(reply.results)
+    assert all(row.title and row.url.startswith("http") for row in reply.results)
+
+
+Made = Callable[[str, bytes], Play]
+"""A fault from the vendor's name and the body of its good reply."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    made: Made | Play
+    outcome: Outcome
+    differs: Mapping[str, Outcome] = field(default_factory=dict)
+    """Providers of which the notes know better."""
+    is_slow: bool = False
+
+    def play(self, name: str, good: bytes) -> Play:
+        return self.made if isinstance(self.made, Play) else self.made(name, good)
+
+    def expected(self, name: str) -> Outcome:
+        return self.differs.get(name, self.outcome)
+
+
+def kind(name: str) -> Mapping[str, str]:
+    return PAGE if name in HTML else JSON
+
+
+def saying(body: bytes, **headers: str) -> Made:
+    """A 200 with this body under the vendor's own content type."""
+    return lambda name, good: Play(200, {**kind(name), **headers}, body)
+
+
+def surrogates(name: str, good: bytes) -> Play:
+    return Play(200, kind(name), good.replace(b"page", b"pa&#xD800;\xed\xa0\x80ge" if name in HTML else b"pa\\ud800ge"))
+
+
+def cut(name: str, good: bytes) -> Play:
+    # a page that is cut in its first row holds no row; one that is cut later still holds good ones
+    return Play(200, kind(name), good[: good.index(b'class="result ') + 40] if name in HTML else good[: len(good) // 2])
+
+
+def charset(told: str) -> Made:
+    return lambda name, good: Play(200, {"content-type": f"{kind(name)['content-type']}; charset={told}"}, good)
+
+
+def deep(name: str, good: bytes) -> Play:
+    return Play(200, kind(name), b"<div>" * 50_000 if name in HTML else b"[" * 100_000)
+
+
+def deep_objects(name: str, good: bytes) -> Play:
+    return Play(200, kind(name), b"<table><tr><td>" * 20_000 if name in HTML else b'{"results":' * 50_000)
+
+
+WRONG_ADDRESS = {"searxng": Outcome.REQUEST_ERROR, "grok": Outcome.REQUEST_ERROR, "grok_relay": Outcome.REQUEST_ERROR}
+FAULTS = {
+    "a page for data": Fault(page_play(), Outcome.SERVER_ERROR, WRONG_ADDRESS),
+    "a cut body that claims to be whole": Fault(cut, Outcome.SERVER_ERROR),
+    "a list for an object": Fault(saying(b"[]"), Outcome.SERVER_ERROR),
+    "null": Fault(saying(b"null"), Outcome.SERVER_ERROR),
+    "true": Fault(saying(b"true"), Outcome.SERVER_ERROR),
+    "a string": Fault(saying(b'"results"'), Outcome.SERVER_ERROR),
+    "a number of 5000 digits": Fault(saying(b"1" * 5000), Outcome.SERVER_ERROR),
+    "an empty object": Fault(saying(b"{}"), Outcome.SERVER_ERROR),
+    "NaN": Fault(saying(b"NaN"), Outcome.SERVER_ERROR),
+    "infinite members": Fault(saying(b'{"results": Infinity, "code": NaN, "web": -Infinity}'), Outcome.SERVER_ERROR),
+    "lone surrogates": Fault(surrogates, Outcome.OK),
+    "NUL bytes": Fault(saying(b"\0" * 1000), Outcome.SERVER_ERROR),
+    "10 MiB": Fault(lambda name, good: Play(200, kind(name), good + b" " * 10 * 1024 * 1024), Outcome.SERVER_ERROR),
+    "an unknown charset": Fault(charset("klingon"), Outcome.OK),
+    "a charset that is none": Fault(charset("base64"), Outcome.OK),
+    "the wrong charset": Fault(charset("utf-16"), Outcome.SERVER_ERROR),
+    "bytes in no charset": Fault(saying(b'{"results": "\xff\xfe\xfd"}'), Outcome.SERVER_ERROR),
+    "a drip": Fault(lambda name, good: Play(200, kind(name), good, drip_s=0.05), Outcome.TIMEOUT, is_slow=True),
+    "silence": Fault(SILENCE, Outcome.TIMEOUT, is_slow=True),
+    "a reset": Fault(RESET, Outcome.NETWORK),
+    "a reset in the body": Fault(lambda name, good: Play(200, kind(name), good, ending="reset"), Outcome.NETWORK),
+    "a close in the body": Fault(lambda name, good: Play(200, kind(name), good, ending="cut"), Outcome.NETWORK),
+    "a close before the reply": Fault(Play(raw=b""), Outcome.NETWORK),
+    "gzip that is not gzip": Fault(saying(b"not gzip", **{"content-encoding": "gzip"}), Outcome.SERVER_ERROR),
+    "a gzip bomb": Fault(bomb(), Outcome.SERVER_ERROR),
+    "a bomb in a bomb": Fault(bomb(times=2), Outcome.SERVER_ERROR),
+    "deep nesting": Fault(deep, Outcome.SERVER_ERROR),
+    "deep objects": Fault(deep_objects, Outcome.SERVER_ERROR),
+    "nothing": Fault(saying(b""), Outcome.SERVER_ERROR),
+    "blanks": Fault(saying(b" \r\n\t"), Outcome.SERVER_ERROR),
+    "no content": Fault(Play(204), Outcome.SERVER_ERROR),
+    "a header of 64 KiB": Fault(lambda name, good: Play(200, {**kind(name), "x-long": "a" * 65536}, good), Outcome.OK),
+    "a header of a mebibyte": Fault(saying(b"{}", **{"x-long": "a" * 1024 * 1024}), Outcome.SERVER_ERROR),
+    "no HTTP": Fault(GARBAGE, Outcome.SERVER_ERROR),
+    "a length that is none": Fault(saying(b"{}", **{"content-length": "many"}), Outcome.SERVER_ERROR),
+    "a status beyond all": Fault(Play(999), Outcome.SERVER_ERROR),
+    "a page under 503": Fault(page_play(status=503), Outcome.SERVER_ERROR),
+    "a page under 522": Fault(page_play(status=522), Outcome.TIMEOUT),
+    "a page under 404": Fault(page_play(status=404), Outcome.REQUEST_ERROR),
+    "a page under 429": Fault(page_play(status=429), Outcome.RATE_LIMITED),
+    "nothing under 429, with a time that is none": Fault(Play(429, {"retry-after": "-1e999"}), Outcome.RATE_LIMITED),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("name", FACES)
+async def test_a_fault_has_the_outcome_that_the_contract_gives_it(played: Played, name: str, fault: str) -> None:
+    async with asking(name, played.address(name)) as ask:
+        first = await ask()
+        assert (first.outcome, len(first.results)) == (Outcome.OK, 5)
+        good = success(name)(played.requests(name)[-1]).body
+        played.script(name, FAULTS[fault].play(name, good), success(name))
+        reply = await ask(LIMIT_S if FAULTS[fault].is_slow else 5.0)
+        assert reply.outcome is FAULTS[fault].expected(name), reply
+        assert reply.cut is FAULTS[fault].is_slow
+        assert (await ask()).outcome is Outcome.OK, "the fault outlived its reply"
+        assert played.count(name) == 3
+
+
+REDIRECTS = {
+    # searxng's limiter sends suspects to its front page; duckduckgo: blocked (301), a bang (303)
+    "searxng": {302: Outcome.REQUEST_ERROR},
+    "duckduckgo": {301: Outcome.RATE_LIMITED, 303: Outcome.REQUEST_ERROR},
+}
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("name", FACES)
+async def test_a_redirect_is_not_followed_to_another_origin(played: Played, name: str, status: int) -> None:
+    async with Trap() as trap, asking(name, played.address(name)) as ask:
+        played.script(name, elsewhere(trap.url, status))
+        assert (await ask()).outcome is REDIRECTS.get(name, {}).get(status, Outcome.SERVER_ERROR)
+        assert trap.visits == 0
+
+
+@pytest.mark.parametrize("name", FACES)
+async def test_a_vendor_speaks_tls_under_an_authority_of_ones_own(
+    name: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Played(tls=True) as played:
+        authority = tmp_path_factory.mktemp("tls") / "ca.pem"
+        authority.write_bytes(played.ca_pem)
+        monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+        monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+        _http._tls.cache_clear()
+        public = _http._tls().cert_store_stats()["x509_ca"]
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+        _http._tls.cache_clear()
+        try:
+            async with asking(name, played.address(name, played.tls_url)) as ask:
+                assert (await ask()).outcome is Outcome.OK
+                assert played.versions == {"HTTP/2": 1}
+            assert _http._tls().cert_store_stats()["x509_ca"] == public + 1
+            async with asking(name, played.address(name, played.untrusted_url)) as ask:
+                reply = await ask()
+                assert reply.outcome is Outcome.NETWORK
+                assert "certificate" in reply.detail
+        finally:
+            _http._tls.cache_clear()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# secrets
+
+
+def guarded(base: str, user: str = "someone", password: str = PASSWORD) -> str:
+    """`base` with a user and a password in front of its host."""
+    return base.replace("://", f"://{user}:{password}@", 1)
+
+
+def spelled(secret: str) -> set[str]:
+    """The ways in which a secret may turn up; half of one is still too much."""
+    pair = b64encode(f"someone:{secret}".encode()).decode()
+    return {secret, secret[: len(secret) // 2 + 2], secret[::-1], b64encode(secret.encode()).decode()[:-4], pair[:-4]}
+
+
+def check_secret(reply: Reply) -> None:
+    told = repr(reply)
+    for secret in (KEY, PASSWORD, PROXY_PASSWORD):
+        assert not [form for form in spelled(secret) if form in told], reply
+
+
+ECHOES = [Play(status, echo=True) for status in (200, 202, 302, 400, 401, 402, 403, 404, 422, 429, 432, 500, 503)]
+
+
+@pytest.mark.parametrize("name", FACES)
+async def test_no_secret_is_in_any_reply_whatever_the_fault(played: Played, name: str) -> None:
+    async with asking(name, guarded(played.address(name))) as ask:
+        check_secret(await ask())
+        good = success(name)(played.requests(name)[-1]).body
+        for fault in FAULTS.values():
+            played.script(name, fault.play(name, good))
+            check_secret(await ask(LIMIT_S if fault.is_slow else 10.0))
+
+
+@pytest.mark.parametrize("name", FACES)
+async def test_no_secret_comes_back_from_a_vendor_that_repeats_what_it_was_sent(played: Played, name: str) -> None:
+    async with asking(name, guarded(played.address(name))) as ask:
+        for echo in ECHOES:
+            played.script(name, echo)
+            reply = await ask()
+            check_secret(reply)
+            assert reply.outcome not in (Outcome.OK, Outcome.NO_RESULTS)
+    assert played.count(name) == len(ECHOES)
+
+
+@pytest.mark.parametrize("name", FACES)
+async def test_no_secret_is_told_when_nobody_answers(
+    name: str, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int
+) -> None:
+    # a name that resolvers must refuse by themselves (RFC 7686), and this one refuses before it asks the network
+    real = socket.getaddrinfo
+
+    def resolve(host: object, *rest: object, **more: object) -> object:
+        if host in ("nobody.onion", b"nobody.onion"):
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return real(host, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    closed = f"http://127.0.0.1:{unused_tcp_port}"
+    for base, proxy, words in (
+        ("http://nobody.onion/search", None, "ENOTFOUND"),
+        (f"{closed}/search", None, "ECONNREFUSED"),
+        ("http://nobody.onion/search", guarded(closed, password=PROXY_PASSWORD), "ECONNREFUSED"),
+        ("https://nobody.onion/search", guarded(closed, password=PROXY_PASSWORD), "ECONNREFUSED"),
+    ):
+        async with asking(name, guarded(base), **({"proxy": proxy} if proxy else {})) as ask:
+            reply = await ask()
+            check_secret(reply)
+            assert (reply.outcome, words in reply.detail) == (Outcome.NETWORK, True), reply
+
+
+@pytest.mark.parametrize("name", FACES)
+async def test_no_secret_is_told_by_a_proxy_that_refuses_us(played: Played, name: str) -> None:
+    proxy = guarded(played.url, password=PROXY_PASSWORD)
+    async with asking(name, guarded("https://nobody.onion/search"), proxy=proxy) as ask:
+        reply = await ask()
+        check_secret(reply)
+        assert reply.outcome is Outcome.NETWORK
+
+
+@pytest.mark.parametrize(
+    "key", ["canary-key-5fb1e0\n", "canary-key-5fb1e0\r\nx: y", "canary-key-5fb1e0 é密", "\x00canary-key-5fb1e0"]
+)
+@pytest.mark.parametrize("name", FACES)
+async def test_a_key_that_no_header_can_hold_is_a_setup_fault_and_is_not_told(
+    played: Played, name: str, key: str
+) -> None:
+    provider, _ = face(name, played.address(name))
+    if provider.keys_are_addresses:
+        key = f"{played.address(name)}/{key}"
+    try:
+        draft = provider.draft(QUERY, key)
+        reply = draft if isinstance(draft, Reply) else await provider.send(draft, 5)
+    finally:
+        await provider.aclose()
+    check_secret(reply)
+    if provider.credential and not provider.keys_are_addresses:
+        assert (reply.outcome, reply.setup, played.count()) == (Outcome.REQUEST_ERROR, True, 0)
