@@ -36,10 +36,10 @@ def cut(text: str, size: int) -> str:
 def _continues(text: str, at: int) -> bool:
     """Whether cutting before `text[at]` would tear one visible character apart."""
     here, before = text[at], text[at - 1]
-    if unicodedata.combining(here) or here in "\u200d\ufe0e\ufe0f\u20e3" or before == "\u200d":
+    if here == "\u200d" or before == "\u200d" or unicodedata.category(here) in ("Mn", "Me", "Mc"):
         return True
-    if unicodedata.category(here) in ("Mn", "Me", "Mc") or "\U0001f3fb" <= here <= "\U0001f3ff":
-        return True
+    if "\U0001f3fb" <= here <= "\U0001f3ff" or "\U000e0020" <= here <= "\U000e007f":
+        return True  # skin tones; the invisible letters of regional flags
     if _is_flag_part(here) and _is_flag_part(before):
         run = 0
         while run < at and _is_flag_part(text[at - 1 - run]):
@@ -52,9 +52,7 @@ def _is_flag_part(character: str) -> bool:
     return "\U0001f1e6" <= character <= "\U0001f1ff"
 
 
-def fit(
-    query: Query, limits: Limits, name: str, operators: Sequence[str] = ()
-) -> tuple[Query, tuple[str, ...]] | None:
+def fit(query: Query, limits: Limits, name: str, operators: Sequence[str] = ()) -> tuple[Query, tuple[str, ...]] | None:
     """`query` with its words cut so that they and `operators` keep within `limits`, and a note when they were.
 
     Operators share the caps and are never cut. None when fewer than 32 characters of the caller's words would be left.
@@ -64,7 +62,7 @@ def fit(
     words = query.text
     if limits.words is not None:
         room = limits.words - len(tail.split())
-        words = " ".join(words.split(" ")[: max(room, 0)]) if len(words.split()) > room else words
+        words = " ".join(words.split()[: max(room, 0)]) if len(words.split()) > room else words
     if limits.query is not None:
         words = cut(words, limits.query - len(tail))
     if words == query.text:

@@ -274,8 +274,8 @@ class HTTPProvider:
         status = self.status(wire, body)
         said = self.said(wire, body)
         for row in self.errors:
-            if (found := _matches(row, status, said)) is not None:
-                return self._failed(wire, body, status, said, row, found)
+            if (words := _matches(row, status, said)) is not None:
+                return self._failed(wire, body, status, said, row, words)
         if not 200 <= status < 300:
             return self._failed(wire, body, status, said, _by_status(status, body), "")
         found = self.results(body) if body is not None else None

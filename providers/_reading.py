@@ -9,19 +9,18 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, quote_plus, urlsplit
 
+from providers._cutting import cut
 from providers._words import Result
 
-MAX_URL = 2048
 MAX_TITLE = 300
-URL_DROPPED = "a result was dropped: its URL is over 2048 characters"
 
 # ---------------------------------------------------------------------------------------------------------------------
 # waiting
 
 
-_NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,9})?")
+_NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
 
 
 def retry_after(value: object, now: float) -> float | None:
@@ -47,10 +46,25 @@ def retry_after(value: object, now: float) -> float | None:
 
 def http_date(text: str) -> datetime | None:
     """The moment that an RFC 1123, RFC 850 or asctime date names; None when it names none."""
+    moment = _worded_date(text)
+    # asctime carries no zone; HTTP says it is GMT
+    return moment.replace(tzinfo=UTC) if moment and not moment.tzinfo else moment
+
+
+_WORDED = re.compile(
+    r"(?:[A-Za-z]{3,9}, ?)?\d{1,2}[ -][A-Za-z]{3}[ -](?:\d{2}|\d{4}) \d{1,2}:\d{2}(?::\d{2})?"
+    r"(?: ?[A-Z]{1,5}| ?[+-]\d{4})?"
+    r"|[A-Za-z]{3} [A-Za-z]{3} {1,2}\d{1,2} \d{2}:\d{2}:\d{2} \d{4}",
+    re.ASCII,
+)
+
+
+def _worded_date(text: str) -> datetime | None:
+    # the parser alone would read "Apr 12, 2026, 10:00 PM" as ten in the morning
+    if not _WORDED.fullmatch(text):
+        return None
     try:
-        moment = parsedate_to_datetime(text)
-        # asctime carries no zone; HTTP says it is GMT
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return parsedate_to_datetime(text)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
 
@@ -74,6 +88,8 @@ def _dropped() -> dict[int, str | None]:
         (0x200C, 0x200F),  # joiners and direction marks
         (0x202A, 0x202E),  # embeddings and overrides
         (0x2060, 0x206F),  # word joiner, isolates, invisible operators
+        (0x3164, 0x3164),  # Hangul fillers again
+        (0xFFA0, 0xFFA0),
         (0xFEFF, 0xFEFF),
         (0xFFF9, 0xFFFB),
         (0xE0000, 0xE007F),  # tags: invisible copies of ASCII
@@ -107,8 +123,9 @@ def plain_text(value: object) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 # dates
 
-_FRACTION = re.compile(r"(\.\d{6})\d+")
-_ISO = re.compile(r"\d{4}-\d{2}-\d{2}")
+_ISO = re.compile(
+    r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,12})?)?(?:Z|[+-]\d{2}:?\d{2})?)?", re.ASCII | re.IGNORECASE
+)
 
 
 def iso_date(value: object) -> str | None:
@@ -118,15 +135,14 @@ def iso_date(value: object) -> str | None:
     text = value.strip()
     if not text or len(text) > 64:
         return None
-    if _ISO.match(text):
+    if _ISO.fullmatch(text):
+        text = text.upper().replace(" ", "T")
         try:
-            datetime.fromisoformat(_FRACTION.sub(r"\1", text))
+            datetime.fromisoformat(text)
         except ValueError:
             return None
-        return text.replace(" ", "T", 1)
-    if "," not in text:
-        return None
-    moment = http_date(text)
+        return text
+    moment = _worded_date(text)
     return moment.isoformat() if moment else None
 
 
@@ -159,14 +175,14 @@ def result(
 ) -> Result | None:
     """One clean row, or None when it has no usable address. A title that is missing or only a number is the host."""
     address = web_url(url)
-    if address is None or len(address) > MAX_URL:
+    if address is None:
         return None
     name = plain_text(title)
     if not name or name.isdigit():
         name = host_of(address)
     long = plain_text(content)
     return Result(
-        title=name if len(name) <= MAX_TITLE else name[: MAX_TITLE - 1].rstrip() + "…",
+        title=name if len(name) <= MAX_TITLE else cut(name, MAX_TITLE - 1) + "…",
         url=address,
         snippet="" if long else plain_text(snippet),
         content=long,
@@ -196,10 +212,11 @@ def member(value: object, *path: str) -> object:
 # secrets
 
 _PART = 8
+_FOLD = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
 
 def spellings(secrets: Iterable[str]) -> tuple[str, ...]:
-    """Each secret in the forms in which a vendor may echo it: plain, percent-encoded, JSON-escaped, base64."""
+    """Each secret in the forms in which a vendor may echo it: plain, percent-encoded, as in JSON or HTML, base64."""
     forms: dict[str, None] = {}
     for secret in secrets:
         if not secret:
@@ -207,8 +224,11 @@ def spellings(secrets: Iterable[str]) -> tuple[str, ...]:
         raw = secret.encode("utf-8", "replace")
         for form in (
             secret,
-            quote(secret, safe=""),
+            quote(raw, safe=""),
+            quote(raw),
+            quote_plus(raw),
             json.dumps(secret)[1:-1],
+            html.escape(secret),
             base64.b64encode(raw).decode().rstrip("="),
             base64.urlsafe_b64encode(raw).decode().rstrip("="),
         ):
@@ -217,13 +237,21 @@ def spellings(secrets: Iterable[str]) -> tuple[str, ...]:
 
 
 def redact(text: str, secret_forms: Sequence[str]) -> str:
-    """`text` with every secret, and every piece of one that is eight characters or longer, replaced by `***`."""
+    """`text` with every secret, and every piece of one that is eight characters or longer, replaced by `***`.
+
+    Upper and lower case are one: a percent-encoding may be spelled in either.
+    """
+    folded = text.translate(_FOLD)
+    pieces: set[str] = set()
     for form in secret_forms:
-        text = text.replace(form, "***")
-        for start in range(len(form) - _PART):
-            end = start + _PART
-            while form[start:end] in text and end < len(form):
-                end += 1
-            if end > start + _PART or form[start:end] in text:
-                text = text.replace(form[start : end if form[start:end] in text else end - 1], "***")
-    return text
+        form = form.translate(_FOLD)
+        pieces |= {form[at : at + _PART] for at in range(len(form) - _PART + 1)} or {form}
+    hidden: set[int] = set()
+    for size in {len(piece) for piece in pieces if piece}:
+        for at in range(len(folded) - size + 1):
+            if folded[at : at + size] in pieces:
+                hidden.update(range(at, at + size))
+    return "".join(
+        "***" if at in hidden and at - 1 not in hidden else "" if at in hidden else character
+        for at, character in enumerate(text)
+    )

@@ -21,15 +21,17 @@ class Tavily(HTTPProvider):
     budget = monthly(1000, reset_day=2)
     domains = MANY
     options: ClassVar = {
-        "depth": Option(str, "basic", "search depth; advanced costs two credits", ("basic", "advanced", "fast")),
+        "depth": Option(
+            str, "basic", "search depth; advanced costs two credits", ("basic", "advanced", "fast", "ultra-fast")
+        ),
         "topic": Option(str, "general", "what to search", ("general", "news", "finance")),
     }
 
     errors = (
-        # what the vendor says          what it means                       the vendor's words, shortened
         Row(400, Outcome.REQUEST_ERROR),  # a bad field, a query too long
         Row(401, Outcome.AUTH_FAILURE),  # missing or invalid API key
         Row(403, Outcome.REQUEST_ERROR, phrase="URL is not supported"),  # map and crawl: the target, not the key
+        Row(429, Outcome.RATE_LIMITED, code="hourly_cap_reached"),  # without a key: Keyless hourly limit reached
         Row(429, Outcome.RATE_LIMITED),  # blocked due to excessive requests
         Row(432, Outcome.QUOTA_EXHAUSTED),  # the plan's or the key's set usage limit
         Row(433, Outcome.QUOTA_EXHAUSTED),  # the pay-as-you-go limit
@@ -54,6 +56,8 @@ class Tavily(HTTPProvider):
 
     def results(self, body: object) -> Results | None:
         items = member(body, "results")
+        if items is None and isinstance(member(body, "query"), str) and member(body, "response_time") is not None:
+            items = []  # the vendor's own client takes an answer without the list for an empty one
         kept = rows(items, self._row) if isinstance(items, list) else None
         return None if kept is None else Results(kept)
 
@@ -64,16 +68,17 @@ class Tavily(HTTPProvider):
         code = member(body, "error", "code")
         detail = member(body, "detail")
         first = detail[0] if isinstance(detail, list) and detail else None
-        for text in (
+        texts = (
             member(detail, "error"),
             detail,
             member(first, "msg"),
             member(body, "error"),
             member(body, "error", "message"),
-        ):
-            if isinstance(text, str):
-                return Said(codes=(code,) if isinstance(code, str) else (), message=text)
-        return Said()
+        )
+        return Said(
+            codes=(code,) if isinstance(code, str) else (),
+            message=next((text for text in texts if isinstance(text, str)), ""),
+        )
 
     def rest(self, wire: Wire, body: object, outcome: Outcome) -> float | None:
         told = retry_after(wire.headers.get("retry-after"), wire.now)
