@@ -1,0 +1,359 @@
+"""Who may be asked, in which order, with which settings: the vendors' defaults with the operator's changes on top."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from zoneinfo import ZoneInfo
+
+import providers
+from gateway import credentials
+from gateway.credentials import Variables
+from gateway.sections import (
+    MOST,
+    Findings,
+    Found,
+    Kind,
+    Section,
+    Unfit,
+    choice,
+    did_you_mean,
+    flag,
+    number,
+    printable_name,
+    text,
+    whole,
+)
+from gateway.settings import Defaults, Network, ProviderSettings
+from providers import HTTPProvider
+from providers._words import Budget, Option
+
+GENERAL_TIMEOUT_S = HTTPProvider.timeout_s
+QUOTA_RETRY_S = 21600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What the file says about one provider; None: nothing."""
+
+    budget: Budget
+    options: Mapping[str, str | bool | int]
+    enabled: bool = True
+    base_url: str | None = field(default=None, repr=False)
+    timeout_ms: int | None = None
+    proxy: str | None = field(default=None, repr=False)
+    quota_retry_s: float = QUOTA_RETRY_S
+    interval_ms: int | None = None
+    cooldown_max_s: float | None = None
+
+
+def credential_names() -> tuple[str, ...]:
+    """Every variable that some provider's key or address may stand in."""
+    classes = [providers.find(name) for name in providers.names()]
+    found = [name for each in classes for name in (each.credential, each.shared_credential, each.address_variable)]
+    return tuple(dict.fromkeys(name for name in found if name))
+
+
+def read(written: object, variables: Variables, network: Network, defaults: Defaults) -> tuple[ProviderSettings, ...]:
+    """Every provider there is, those of the chain first and in its order.
+
+    `written` is the file's `providers`. A time limit is the provider's own, else what its class declares where that is
+    not the general one, else `defaults.timeout_ms`.
+    """
+    findings = variables.findings
+    tunings = _tunings(written, findings)
+    order = _order(written, tunings, variables)
+    listed = order if order is not None else ()
+    found = {
+        name: _settings(providers.find(name), tunings.get(name), name in listed, variables, network, defaults)
+        for name in providers.names()
+    }
+    chain = order if order is not None else _built_in(found)
+    rest = (name for name in found if name not in chain)
+    return tuple(replace(found[name], in_chain=name in chain) for name in (*chain, *rest))
+
+
+def _built_in(found: Mapping[str, ProviderSettings]) -> tuple[str, ...]:
+    return tuple(
+        name
+        for joins in ("built_in", "last_resort")
+        for name, settings in found.items()
+        if settings.keys and providers.find(name).joins == joins
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# names and order
+
+
+def _order(written: object, tunings: Mapping[str, Tuning], variables: Variables) -> tuple[str, ...] | None:
+    """The names that the operator listed; None when he listed none and the built-in order holds."""
+    findings = variables.findings
+    variable = variables.plain("WEBSEARCH_PROVIDERS")
+    if variable is None:
+        findings.origins["providers"] = "default" if written is None else "file"
+        return None if written is None else tuple(name for name, tuning in tunings.items() if tuning.enabled)
+    findings.origins["providers"] = variable.origin
+    names: dict[str, None] = {}
+    written_names = [name for name in re.split(r"[,，;；\s]+", variable.value) if name]
+    if not written_names:
+        findings.wrong(variable.place, "names nobody")
+    for name in written_names:
+        if not _is_known(name, variable.place, findings):
+            continue
+        if name in names:
+            findings.wrong(variable.place, f"names '{name}' more than once")
+        elif name in tunings and not tunings[name].enabled:
+            findings.warn(variable.place, f"names '{name}', which the file switches off: it is on")
+        names[name] = None
+    return tuple(names)
+
+
+def _is_known(name: str, place: str, findings: Findings) -> bool:
+    if name in providers.names():
+        return True
+    hint = did_you_mean(name, providers.names()) or ""
+    valid = ", ".join(providers.names())
+    findings.wrong(place, f"no provider is called {printable_name(name)}{hint or ';'} valid names: {valid}")
+    return False
+
+
+def _tunings(written: object, findings: Findings) -> dict[str, Tuning]:
+    if written is not None and not isinstance(written, list):
+        findings.wrong("providers", "must be a list of objects, each with a name")
+        return {}
+    found: dict[str, Tuning] = {}
+    for index, item in enumerate(written if isinstance(written, list) else []):
+        name = item.get("name") if isinstance(item, dict) else None
+        known = name if isinstance(name, str) and name in providers.names() else None
+        section = Section(f"providers[{known or index}]", item, findings)
+        if isinstance(item, dict):
+            if section.take("name", text, "") and known is None:
+                _is_known(str(name), section.at("name"), findings)
+            elif not name:
+                findings.wrong(section.at("name"), "is missing")
+        tuning = _tuning(section, providers.find(known) if known else None)
+        if known in found:
+            findings.wrong(section.place, "is listed more than once")
+        elif known:
+            found[known] = tuning
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# what the file says
+
+
+def _tuning(section: Section, vendor: type[HTTPProvider] | None) -> Tuning:
+    several = vendor is not None and vendor.keys_are_addresses
+    tuning = Tuning(
+        budget=_budget(section, vendor.budget if vendor else HTTPProvider.budget),
+        options=_options(section, vendor),
+        enabled=section.take("enabled", flag, True),
+        base_url=section.take("base_url", text if several else _address(section, "base_url"), None),
+        timeout_ms=section.take("timeout_ms", whole(1), None),
+        proxy=section.take("proxy", _proxy(section), None),
+        quota_retry_s=section.take("quota_retry_s", number, QUOTA_RETRY_S),
+        interval_ms=_interval_ms(section),
+        cooldown_max_s=section.take("cooldown_max_s", number, None),
+    )
+    section.close()
+    return tuning
+
+
+def _address(section: Section, name: str) -> Kind[str | None]:
+    def kind(value: object) -> str | None:
+        return credentials.read_address(text(value), section.at(name), section.findings)
+
+    return kind
+
+
+def _proxy(section: Section) -> Kind[str | None]:
+    def kind(value: object) -> str | None:
+        return credentials.proxy_address(text(value), section.at("proxy"), section.findings)
+
+    return kind
+
+
+def _interval_ms(section: Section) -> int | None:
+    """Spacing as the operator wants it, the slower of the two ways to say it; None when he says nothing."""
+    qps = section.take("local_qps", _per_second, None)
+    spacing = section.take("min_interval_ms", whole(0), None)
+    if qps is None and spacing is None:
+        return None
+    section.findings.origins[section.at("min_interval_ms")] = "file"
+    return max(math.ceil(1000 / qps) if qps else 0, spacing or 0)
+
+
+def _per_second(value: object) -> float | None:
+    qps = number(value)
+    if 0 < qps < 0.001:
+        raise Unfit("must be 0 (off), or from 0.001 a second")
+    return qps
+
+
+def _budget(parent: Section, usual: Budget) -> Budget:
+    section = parent.section("quota")
+    type_ = section.take("type", choice("monthly", "daily", "one_time", "unbounded"), usual.type)
+    kept = usual if type_ == usual.type else Budget(type_)
+    limit = section.take("limit", whole(0), kept.limit)
+    reset_day = section.take("reset_day", whole(1, 31), kept.reset_day)
+    timezone = section.take("timezone", _zone, kept.timezone)
+    section.close()
+    if type_ == "unbounded":
+        if section.names("limit"):
+            parent.findings.wrong(section.at("limit"), "an unbounded budget has none; name a type beside it")
+        limit = None
+    elif limit is None and not section.names("limit"):
+        parent.findings.wrong(section.at("limit"), f"a {type_} budget needs one")
+    if section.names("reset_day") and type_ != "monthly":
+        parent.findings.wrong(section.at("reset_day"), "only a monthly budget has one")
+    if section.names("timezone") and type_ not in ("monthly", "daily"):
+        parent.findings.wrong(section.at("timezone"), "only a monthly or daily budget has one")
+    return Budget(type_, limit, reset_day, timezone)
+
+
+def _zone(value: object) -> str | None:
+    name = text(value)
+    if not is_zone(name):
+        raise Unfit("must be the name of a time zone such as Europe/Berlin")
+    return name
+
+
+def is_zone(name: str) -> bool:
+    """Whether this machine knows a time zone called `name`."""
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # unknown; not a relative path; a folder of zones
+        return False
+    return True
+
+
+def _local_zone(variables: Variables) -> str | None:
+    """The zone that `TZ` names; None where it names none, which leaves the machine's own."""
+    found = variables.plain("TZ")
+    name = found.value.removeprefix(":") if found else ""
+    return name if is_zone(name) else None
+
+
+def _options(parent: Section, vendor: type[HTTPProvider] | None) -> dict[str, str | bool | int]:
+    if vendor is None:
+        parent.raw("options")
+        return {}
+    section = parent.section("options")
+    found = {name: section.take(name, _option(option), option.default) for name, option in vendor.options.items()}
+    section.close()
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _option(option: Option) -> Kind[str | bool | int | None]:
+    if option.choices:
+        return choice(*option.choices)
+    if option.kind is bool:
+        return flag
+    return whole(0, MOST) if option.kind is int else text
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# one provider
+
+
+def _settings(
+    vendor: type[HTTPProvider],
+    tuning: Tuning | None,
+    listed: bool,
+    variables: Variables,
+    network: Network,
+    defaults: Defaults,
+) -> ProviderSettings:
+    findings = variables.findings
+    if tuning is None:
+        tuning = _tuning(Section(f"providers[{vendor.name}]", None, findings), vendor)
+    keys, credential_env = _keys(vendor, tuning, listed, variables)
+    base_url, address = (
+        (None, None) if vendor.keys_are_addresses else _addresses(vendor, tuning, credential_env, variables)
+    )
+    budget = tuning.budget
+    if budget.type in ("monthly", "daily") and budget.timezone is None:
+        budget = replace(budget, timezone=_local_zone(variables))
+    timeout_ms = tuning.timeout_ms or defaults.timeout_ms
+    if tuning.timeout_ms is None and vendor.timeout_s != GENERAL_TIMEOUT_S:
+        timeout_ms = round(vendor.timeout_s * 1000)
+    elif tuning.timeout_ms is None:
+        findings.origins[f"providers[{vendor.name}].timeout_ms"] = findings.origins["defaults.timeout_ms"]
+    if tuning.proxy is None:
+        findings.origins[f"providers[{vendor.name}].proxy"] = findings.origins["network.proxy"]
+    cooldown_max_s = tuning.cooldown_max_s
+    if cooldown_max_s is None and (cooldown_max_s := vendor.rest_max_s) is None:
+        cooldown_max_s = defaults.cooldown_max_s
+        findings.origins[f"providers[{vendor.name}].cooldown_max_s"] = findings.origins["defaults.cooldown_max_s"]
+
+    def proxy_for(target: str) -> str | None:
+        return tuning.proxy or network.proxy_for(target)
+
+    return ProviderSettings(
+        name=vendor.name,
+        in_chain=listed,
+        keys=keys,
+        credential_env=credential_env,
+        timeout_ms=timeout_ms,
+        budget=budget,
+        quota_retry_s=tuning.quota_retry_s,
+        interval_ms=vendor.min_interval_ms if tuning.interval_ms is None else tuning.interval_ms,
+        cooldown_max_s=cooldown_max_s,
+        base_url=base_url,
+        address=address,
+        proxy=proxy_for(keys[0] if vendor.keys_are_addresses and keys else base_url or address or vendor.home),
+        proxies={key: proxy_for(key) for key in keys} if vendor.keys_are_addresses else {},
+        options=tuning.options,
+    )
+
+
+def _keys(
+    vendor: type[HTTPProvider], tuning: Tuning, listed: bool, variables: Variables
+) -> tuple[tuple[str, ...], str | None]:
+    """The keys of a provider and the variable that they stand in, or would have to stand in."""
+    findings = variables.findings
+    if vendor.credential is None:
+        return ("",), None
+    found = variables.secret(vendor.credential)
+    if vendor.keys_are_addresses:
+        place = f"providers[{vendor.name}].base_url"
+        if tuning.base_url is not None:
+            if found is not None:
+                winner, loser = (found.place, place) if found.origin != "file" else (place, found.place)
+                findings.warn(loser, f"is not used: {winner} is set too")
+            if found is None or found.origin == "file":
+                found = Found(tuning.base_url, place, "file")
+        return credentials.several_addresses(found, findings), vendor.credential
+    shared = variables.secret(vendor.shared_credential) if vendor.shared_credential else None
+    if shared is not None and found is None and listed:
+        return credentials.keys(shared, findings), vendor.shared_credential
+    if shared is not None:
+        # other programs use this variable too: that it is set is no wish to pay for our searches with it
+        findings.hide(shared.value)
+    return credentials.keys(found, findings), vendor.credential
+
+
+def _addresses(
+    vendor: type[HTTPProvider], tuning: Tuning, credential_env: str | None, variables: Variables
+) -> tuple[str | None, str | None]:
+    """The provider's base URL and the value of its address variable; of the two only the one that counts."""
+    findings = variables.findings
+    if vendor.address_variable is None or (found := variables.secret(vendor.address_variable)) is None:
+        return tuning.base_url, None
+    address = credentials.read_address(found.value, found.place, findings)
+    if credential_env is not None and credential_env == vendor.shared_credential:
+        # the shared key is the vendor's own: a relay must not get to see it
+        findings.warn(found.place, f"is not used with {credential_env}; it needs {vendor.credential}")
+        return tuning.base_url, None
+    if tuning.base_url is not None:
+        place = f"providers[{vendor.name}].base_url"
+        if found.origin != "file":
+            findings.warn(place, f"is not used: {found.place} is set too")
+            return None, address
+        findings.warn(found.place, f"is not used: {place} is set too")
+        return tuning.base_url, None
+    return None, address

@@ -1,0 +1,138 @@
+"""What the operator decided, as typed values. `config.load` makes them; everybody reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from gateway import addresses
+from providers._words import Budget
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """How outgoing calls leave. `no_proxy` hosts go direct."""
+
+    proxy: str | None = field(default=None, repr=False)
+    no_proxy: tuple[str, ...] = ("localhost", "127.0.0.1", "::1")
+
+    def proxy_for(self, address: str) -> str | None:
+        """The proxy a call to `address` goes through; None: straight there."""
+        return None if addresses.is_listed(address, self.no_proxy) else self.proxy
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """`total_budget_ms` None: it follows the slowest provider in the chain.
+
+    `timeout_ms` holds for every provider whose class does not declare a time limit of its own.
+    """
+
+    timeout_ms: int = 10_000
+    total_budget_ms: int | None = None
+    cooldown_default_s: float = 60
+    cooldown_max_s: float = 3600
+    max_output_chars: int = 12000
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSettings:
+    enabled: bool = True
+    ttl_s: float = 3600
+    ttl_fresh_s: float = 900
+    max_entries: int = 512
+    stale_if_error_s: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StateSettings:
+    """`path` None: the user's state directory."""
+
+    type: Literal["sqlite", "memory"] = "sqlite"
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    name: str
+    token: str = field(repr=False)
+    daily_limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    host: str = "127.0.0.1"
+    port: int = 8787
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    tokens: tuple[Token, ...] = ()
+    allow_query_token: bool = False
+    allow_path_token: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderSettings:
+    """One provider as it will be used: the vendor's defaults with the operator's changes on top.
+
+    `keys` is empty when it is not configured (a provider that needs no key has one empty key). `proxy` is already
+    decided for this provider's host; where keys are addresses each has its own in `proxies`, because one may be in this
+    house and the next on the internet. Times are in the unit their name ends in.
+    """
+
+    name: str
+    in_chain: bool
+    keys: tuple[str, ...] = field(repr=False)
+    credential_env: str | None
+    timeout_ms: int
+    budget: Budget
+    quota_retry_s: float
+    interval_ms: int
+    cooldown_max_s: float
+    base_url: str | None = field(default=None, repr=False)
+    address: str | None = field(default=None, repr=False)
+    proxy: str | None = field(default=None, repr=False)
+    options: Mapping[str, str | bool | int] = field(default_factory=dict)
+    proxies: Mapping[str, str | None] = field(default_factory=dict, repr=False)
+
+    def proxy_for(self, key: str) -> str | None:
+        """The proxy for a call with `key`; None: straight there."""
+        return self.proxies.get(key, self.proxy)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything the operator decided. With `errors`, nobody is asked.
+
+    `providers` holds every provider there is, those of the chain first and in its order. `origins` says for each
+    setting, by its place, where its value came from: `env <VARIABLE>`, `file` or `default`.
+    """
+
+    source: str | None = None
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    providers: tuple[ProviderSettings, ...] = ()
+    defaults: Defaults = Defaults()
+    cache: CacheSettings = CacheSettings()
+    state: StateSettings = StateSettings()
+    server: ServerSettings = ServerSettings()
+    network: Network = Network()
+    tool_prefix: str = ""
+    debug: bool = False
+    log_level: Literal["error", "warn", "info", "debug"] = "info"
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    origins: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def chain(self) -> tuple[ProviderSettings, ...]:
+        """Those that may be asked, in order."""
+        return tuple(each for each in self.providers if each.in_chain and each.keys)
+
+    @property
+    def total_budget_ms(self) -> int:
+        """Milliseconds one search may take."""
+        if self.defaults.total_budget_ms is not None:
+            return self.defaults.total_budget_ms
+        slowest = max((each.timeout_ms for each in self.chain), default=0)
+        return max(30_000, min(55_000, slowest + 10_000))
