@@ -1,0 +1,149 @@
+"""Every provider against what its vendor really says: tests/recordings/<provider>.json.
+
+A recording is one reply (`status`, `headers`, `body` as text; or `transport`, when none came), the moment it arrived
+(`now`), the face of a provider that has two (`route`), and what it means (`expect`). In `expect`, a `retry_after_s`
+of null means that the vendor named no usable time, `results` names the fields under test of each row, and a null
+`published` that no date may be invented.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import socket
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+import providers
+from providers import Outcome, Reply, Settings, Wire
+from providers._http import transport_failure
+
+FOLDER = Path(__file__).parent / "recordings"
+NOW = datetime.fromisoformat("2026-11-30T12:00:00+00:00").timestamp()
+
+NEEDED = {"name", "status", "headers", "body", "expect", "confidence", "source"}
+KEYS = NEEDED | {"transport", "route", "now"}
+EXPECT_KEYS = {"outcome", "retry_after_s", "results"}
+RESULT_KEYS = {"title", "url", "snippet", "content", "published"}
+CONFIDENCE = {"documented", "SDK-source", "user-reported", "inferred"}
+ROUTES = {"chat"}
+
+Recording = dict[str, Any]
+
+
+def recordings(provider: str) -> list[Recording]:
+    path = FOLDER / f"{provider}.json"
+    found: list[Recording] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    return found
+
+
+RECORDINGS = {name: recordings(name) for name in providers.names()}
+EACH = [
+    pytest.param(name, recording, id=f"{name}-{recording['name']}")
+    for name, listed in RECORDINGS.items()
+    for recording in listed
+]
+
+
+def settings_for(recording: Recording) -> Settings:
+    """How the operator would have set the provider up to get this reply."""
+    return Settings(address="http://relay.example") if recording.get("route") == "chat" else Settings()
+
+
+def moment(recording: Recording) -> float:
+    """When the reply arrived, seconds since the epoch."""
+    now = recording.get("now", NOW)
+    return datetime.fromisoformat(now).timestamp() if isinstance(now, str) else float(now)
+
+
+def failure(transport: str) -> BaseException:
+    """The error that httpx2 raises for a broken exchange, chained as it chains it."""
+    outer, inner = {
+        "read_timeout": (httpx2.ReadTimeout, TimeoutError()),
+        "connect_error": (httpx2.ConnectError, ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")),
+        "connection_reset": (httpx2.ReadError, ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")),
+        "dns_failure": (httpx2.ConnectError, socket.gaierror(socket.EAI_NONAME, "Name or service not known")),
+    }[transport]
+    try:
+        try:
+            raise inner
+        except OSError as error:
+            raise outer("") from error
+    except httpx2.TransportError as error:
+        return error
+
+
+def reading(provider: str, recording: Recording) -> Reply:
+    if recording["status"] is None:
+        return transport_failure(failure(recording["transport"]))
+    wire = Wire(
+        status=recording["status"],
+        headers={name.lower(): value for name, value in recording["headers"].items()},
+        body=(recording["body"] or "").encode("utf-8", "surrogatepass"),
+        now=moment(recording),
+    )
+    return providers.find(provider)(settings_for(recording), clock=lambda: moment(recording)).read(wire)
+
+
+@pytest.mark.parametrize(("provider", "recording"), EACH)
+def test_a_recording_means_what_it_says(provider: str, recording: Recording) -> None:
+    reply = reading(provider, recording)
+    expect = recording["expect"]
+    assert reply.outcome == expect["outcome"], reply
+    if expect["retry_after_s"] is None:
+        assert reply.retry_after_s is None
+    else:
+        assert reply.retry_after_s == pytest.approx(expect["retry_after_s"], abs=1)
+    if expect["results"] is not None:
+        assert len(reply.results) == len(expect["results"])
+        for row, fields in zip(reply.results, expect["results"], strict=True):
+            assert {name: getattr(row, name) for name in fields} == fields
+
+
+@pytest.mark.parametrize(("provider", "recording"), EACH)
+def test_a_reply_never_breaks_the_words_it_is_made_of(provider: str, recording: Recording) -> None:
+    reply = reading(provider, recording)
+    assert reply.row
+    assert bool(reply.results) == (reply.outcome is Outcome.OK) or reply.answer
+    assert reply.hint if reply.setup else not reply.hint
+    assert "\n" not in reply.detail
+    for row in reply.results:
+        assert row.title
+        assert row.url.startswith(("http://", "https://"))
+        assert not (row.snippet and row.content)
+
+
+@pytest.mark.parametrize(("provider", "recording"), EACH)
+def test_a_recording_has_no_key_that_nobody_reads(provider: str, recording: Recording) -> None:
+    assert recording.keys() >= NEEDED
+    assert recording.keys() <= KEYS
+    assert recording["expect"].keys() == EXPECT_KEYS
+    assert recording["expect"]["outcome"] in set(Outcome)
+    assert recording["confidence"] in CONFIDENCE
+    assert recording.get("route", "chat") in ROUTES
+    assert ("transport" in recording) == (recording["status"] is None)
+    for fields in recording["expect"]["results"] or []:
+        assert fields
+        assert fields.keys() <= RESULT_KEYS
+
+
+@pytest.mark.parametrize("provider", providers.names())
+def test_every_row_of_an_error_table_has_a_recording(provider: str) -> None:
+    decided = {reading(provider, recording).row for recording in RECORDINGS[provider]}
+    assert [str(row) for row in providers.find(provider).errors if str(row) not in decided] == []
+
+
+@pytest.mark.parametrize("provider", providers.names())
+def test_a_provider_has_recordings_of_every_kind(provider: str) -> None:
+    names = [recording["name"] for recording in RECORDINGS[provider]]
+    assert len(names) == len(set(names))
+    outcomes = {recording["expect"]["outcome"] for recording in RECORDINGS[provider]}
+    assert outcomes >= {"ok", "no_results", "rate_limited", "timeout", "network", "server_error"}
+
+
+def test_no_recordings_file_belongs_to_nobody() -> None:
+    assert sorted(path.name for path in FOLDER.iterdir()) == sorted(f"{name}.json" for name in providers.names())
