@@ -1,0 +1,136 @@
+"""Running the HTTP application: where it listens, what signals do, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import uvicorn
+
+from gateway.doors.access import binding_refusal
+from gateway.doors.app import build
+from gateway.gateway import Gateway
+
+log = logging.getLogger(__name__)
+
+DRAIN_S = 1.0
+"""Seconds between a SIGTERM and the closing of the listeners, in which 503 tells balancers to go elsewhere."""
+
+GRACE_S = 8
+"""Seconds that running calls may take to end after that. Container runtimes kill ten seconds after SIGTERM."""
+
+Reload = Callable[[], Awaitable[None]]
+
+
+class ListenError(Exception):
+    """The address is not to be had, or must not be used. The words are for the person who started us."""
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Sockets bound to every address that `host` has. Port 0: one free port for all. Raises `ListenError`."""
+    bound: list[socket.socket] = []
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            if bound and port == 0:
+                address = (address[0], bound[0].getsockname()[1], *address[2:])
+            one = socket.socket(family, kind, protocol)
+            bound.append(one)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            one.bind(address)
+    except OSError as error:
+        for one in bound:
+            one.close()
+        raise ListenError(f"cannot listen on {host or 'every address'} port {port}: {error.strerror}") from error
+    return bound
+
+
+def serve(gateway: Gateway, *, host: str | None = None, port: int | None = None, reload: Reload | None = None) -> None:
+    """Serve `gateway` until SIGTERM or SIGINT, then return. Raises `ListenError`.
+
+    `host` and `port` go before the configured ones. SIGHUP awaits `reload`, where there are signals.
+    """
+    server = gateway.config.server
+    host = server.host if host is None else host
+    if why := binding_refusal(gateway.config, host):
+        raise ListenError(why)
+    sockets = listen(host, server.port if port is None else port)
+    asyncio.run(_serve(gateway, sockets, reload))
+
+
+async def _serve(gateway: Gateway, sockets: list[socket.socket], reload: Reload | None) -> None:
+    app = build(gateway)
+    running = Server(
+        uvicorn.Config(
+            app,
+            lifespan="on",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+    )
+    tasks: set[asyncio.Task[None]] = set()
+
+    def start(work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    async def drain() -> None:
+        app.state.draining = True
+        await asyncio.sleep(DRAIN_S)
+        running.should_exit = True
+
+    def terminate() -> None:
+        log.info("stopping: calls under way have %d s to end", GRACE_S)
+        start(drain())
+
+    def interrupt() -> None:
+        running.force_exit = running.should_exit
+        running.should_exit = True
+
+    def hang_up() -> None:
+        if reload is not None:
+            start(reload())
+
+    with _handling({"SIGTERM": terminate, "SIGINT": interrupt, "SIGHUP": hang_up}):
+        for each in sockets:
+            name, number = each.getsockname()[:2]
+            log.info("listening on http://%s:%d/mcp", f"[{name}]" if ":" in name else name, number)
+        await running.serve(sockets)
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, but signals are ours: it would end the process by the signal instead of with 0."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.contextmanager
+def _handling(handlers: dict[str, Callable[[], None]]) -> Iterator[None]:
+    """Call these on the running loop when their signals come; the platform may not have them all."""
+    loop = asyncio.get_running_loop()
+    taken: list[tuple[int, Any]] = []
+    for name, handler in handlers.items():
+        number = getattr(signal, name, None)
+        if number is None:
+            continue
+        previous = signal.signal(number, lambda *_, call=handler: loop.call_soon_threadsafe(call))
+        taken.append((number, previous))
+    try:
+        yield
+    finally:
+        for number, previous in taken:
+            signal.signal(number, previous)
