@@ -18,7 +18,7 @@ from gateway.cooldowns import HUMAN, Cooldowns
 from gateway.history import History
 from gateway.keys import Candidate, Lane
 from gateway.stores import Store, StoreUnavailable
-from providers import Draft, Outcome, Query, Reply, Result
+from providers import Draft, HTTPProvider, Outcome, Query, Reply, Result
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class Chain:
                     if trying is None:
                         return skipped(visit.lane.provider, Skip.PROBING)
                     trial = trying
-                draft = visit.candidate.adapter.draft(visit.query, visit.lane.key)
+                draft = visit.adapter.draft(visit.query, visit.lane.key)
                 if isinstance(draft, Reply):
                     return await self._followed(visit, draft)
                 if skip := await self._wait_and_reserve(visit):
@@ -150,7 +150,7 @@ class Chain:
                 log.warning("state unavailable: %s", trouble)
                 if visit.lane.budget.limit is not None:
                     return skipped(visit.lane.provider, Skip.STATE_UNAVAILABLE)
-                draft = visit.candidate.adapter.draft(visit.query, visit.lane.key)
+                draft = visit.adapter.draft(visit.query, visit.lane.key)
                 if isinstance(draft, Reply):
                     return draft
             return await self._ask(visit, draft)
@@ -193,7 +193,7 @@ class Chain:
 
     async def _ask(self, visit: _Visit, draft: Draft) -> Step | Reply:
         limit_s = min(visit.candidate.timeout_s, visit.deadline.left())
-        reply = await visit.candidate.adapter.send(draft, limit_s)
+        reply = await visit.adapter.send(draft, limit_s)
         if reply.cut and limit_s < visit.candidate.timeout_s:
             # the search ran out of time, not the provider: nobody rests for that
             return Step(visit.lane.provider, Skip.BUDGET_EXHAUSTED, elapsed_ms=reply.elapsed_ms)
@@ -238,6 +238,10 @@ class _Visit:
     deadline: Deadline
     patience_s: float
     even_if_resting: bool
+
+    @property
+    def adapter(self) -> HTTPProvider:
+        return self.candidate.adapter_for(self.lane)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +17,10 @@ from typing import Any
 import anyio
 
 from gateway import __version__
-from gateway.config import Config, ConfigUnparsable, load
+from gateway.config import Config, ConfigUnparsable, load, show
+from gateway.logs import set_up
+
+log = logging.getLogger(__name__)
 
 FOUND, EMPTY, USAGE, UNANSWERED = 0, 1, 2, 3
 """Exit codes of `search`; every command uses 2 for wrong usage and faulty configuration."""
@@ -105,8 +110,6 @@ def _complain(what: str, lines: Sequence[str]) -> None:
 
 
 def _loaded() -> Config:
-    from gateway.logs import set_up
-
     config = load(os.environ)
     set_up(config)
     for warning in config.warnings:
@@ -122,10 +125,42 @@ def _serve(asked: argparse.Namespace) -> int:
     config = _loaded()
     changes = {name: value for name in ("host", "port") if (value := getattr(asked, name)) is not None}
     config = replace(config, server=replace(config.server, **changes))
+    if not sys.stdin.closed and stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):
+        print(
+            "websearch-gateway: this serves HTTP; for MCP over standard input and output, use: stdio", file=sys.stderr
+        )
 
-    from gateway.doors.serving import serve
+    from gateway.doors.serving import ListenError, serve
+    from gateway.gateway import Gateway
 
-    return serve(config, reread=lambda: load(os.environ))
+    gateway = Gateway(config, fresh_start=True)
+
+    async def reload() -> None:
+        """Go on with what file and environment say now, unless that is faulty."""
+        try:
+            read = load(os.environ)
+            faults: Sequence[str] = read.errors
+        except ConfigUnparsable as refused:
+            faults = refused.complaints
+        if faults:
+            log.error("reload: the old configuration stays in force: %s", "; ".join(faults))
+            return
+        old = gateway.config
+        server = replace(read.server, host=old.server.host, port=old.server.port)
+        set_up(read)
+        await gateway.reload(replace(read, server=server, state=old.state))
+        log.info("reload: the new configuration is in force; the chain is %s", _names(read))
+
+    try:
+        serve(gateway, reload=reload)
+    except ListenError as refused:
+        _complain("cannot serve", [str(refused)])
+        return USAGE
+    return 0
+
+
+def _names(config: Config) -> str:
+    return ", ".join(each.name for each in config.chain) or "nobody"
 
 
 def _stdio(asked: argparse.Namespace) -> int:
@@ -219,8 +254,6 @@ def _status(asked: argparse.Namespace) -> int:
 def _config(asked: argparse.Namespace) -> int:
     config = load(os.environ)
     if asked.what == "show":
-        from gateway.config import show
-
         print(json.dumps(show(config), ensure_ascii=False, indent=2))
         return USAGE if config.errors else 0
     for warning in config.warnings:
@@ -228,8 +261,7 @@ def _config(asked: argparse.Namespace) -> int:
     if config.errors:
         _complain("the configuration is faulty", config.errors)
         return USAGE
-    chain = ", ".join(each.name for each in config.chain) or "nobody"
-    print(f"ok: {config.source or 'no file'}; the chain is {chain}")
+    print(f"ok: {config.source or 'no file'}; the chain is {_names(config)}")
     return 0
 
 

@@ -26,7 +26,6 @@ from gateway.history import History
 from gateway.stores import Store, StoreUnavailable
 from gateway.stores.memory import MemoryStore
 from gateway.stores.opening import open_store
-from providers._words import Settings
 
 log = logging.getLogger(__name__)
 
@@ -78,8 +77,8 @@ class Setup:
 
     async def close(self) -> None:
         with anyio.CancelScope(shield=True):
-            for candidate in self.candidates:
-                await candidate.adapter.aclose()
+            for adapter in (each for candidate in self.candidates for each in candidate.adapters.values()):
+                await adapter.aclose()
 
 
 class Gateway:
@@ -306,13 +305,12 @@ class Gateway:
     # from a configuration to a setup
 
     async def _set_up(self, config: Config) -> Setup:
-        candidates = []
-        for settings in config.chain if not config.errors else ():
-            adapter = providers.find(settings.name)(
-                Settings(settings.base_url, settings.address, settings.proxy, settings.options), self.clock.wall
-            )
-            lanes = keys.lanes(adapter, settings, config.defaults.cooldown_default_s)
-            candidates.append(keys.Candidate(adapter, settings, lanes))
+        candidates = [
+            keys.candidate(settings, config.defaults.cooldown_default_s, self.clock.wall)
+            for settings in (() if config.errors else config.chain)
+        ]
+        for adapter in (each for candidate in candidates for each in candidate.adapters.values()):
+            adapter.open()
         chain = Chain(candidates, self.store, self.cooldowns, self.history, self.clock)
         return Setup(config, tuple(candidates), chain, Cache(config.cache, self.store, self._private, self.clock.wall))
 

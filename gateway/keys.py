@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gateway.config import ProviderSettings
 from gateway.policy import Tuning
-from providers import HTTPProvider
+from providers import HTTPProvider, Settings, find
 from providers._words import Budget
 
 
@@ -40,36 +41,53 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A provider that may be asked: its adapter, its settings, its lanes in order."""
+    """A provider that may be asked: its settings, its lanes in order, an adapter for each way out of this network."""
 
-    adapter: HTTPProvider
     settings: ProviderSettings
     lanes: tuple[Lane, ...]
+    adapters: Mapping[str | None, HTTPProvider]
 
     @property
     def name(self) -> str:
-        return self.adapter.name
+        return self.settings.name
+
+    @property
+    def adapter(self) -> HTTPProvider:
+        """Any of the adapters: they differ in nothing but their proxy."""
+        return next(iter(self.adapters.values()))
+
+    def adapter_for(self, lane: Lane) -> HTTPProvider:
+        """The adapter that goes through the lane's proxy."""
+        return self.adapters[self.settings.proxy_for(lane.key)]
 
     @property
     def timeout_s(self) -> float:
         return self.settings.timeout_ms / 1000
 
 
-def lanes(
-    adapter: HTTPProvider | type[HTTPProvider], settings: ProviderSettings, cooldown_default_s: float
-) -> tuple[Lane, ...]:
+def candidate(settings: ProviderSettings, cooldown_default_s: float, clock: Callable[[], float]) -> Candidate:
+    """A configured provider, ready to be asked. `clock` gives seconds since the epoch."""
+    vendor = find(settings.name)
+    adapters = {
+        proxy: vendor(Settings(settings.base_url, settings.address, proxy, settings.options), clock)
+        for proxy in dict.fromkeys(settings.proxy_for(key) for key in settings.keys)
+    }
+    return Candidate(settings, lanes(vendor, settings, cooldown_default_s), adapters)
+
+
+def lanes(vendor: type[HTTPProvider], settings: ProviderSettings, cooldown_default_s: float) -> tuple[Lane, ...]:
     """The lanes of a configured provider."""
     tuning = Tuning(
         throttle_s=cooldown_default_s,
-        limited_s=adapter.rest_default_s,
+        limited_s=vendor.rest_default_s,
         quota_retry_s=settings.quota_retry_s,
         most_s=settings.cooldown_max_s,
     )
     found = []
     for number, key in enumerate(settings.keys, 1):
-        narrow = f"{adapter.name}:{fingerprint(adapter.name, key)}"
-        wide = narrow if adapter.keys_are_addresses else adapter.name
+        narrow = f"{vendor.name}:{fingerprint(vendor.name, key)}"
+        wide = narrow if vendor.keys_are_addresses else vendor.name
         found.append(
-            Lane(adapter.name, number, key, settings.budget, settings.interval_ms, tuning, wide=wide, narrow=narrow)
+            Lane(vendor.name, number, key, settings.budget, settings.interval_ms, tuning, wide=wide, narrow=narrow)
         )
     return tuple(found)

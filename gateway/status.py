@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import providers
-from gateway import __version__, budgets, clients
+from gateway import __version__, addresses, budgets, clients
 from gateway.config import ProviderSettings
 from gateway.keys import Lane
 from gateway.keys import lanes as lanes_of
@@ -116,7 +116,7 @@ async def report(gateway: Gateway) -> dict[str, Any]:
             "error": "\n".join(config.errors) or None,
             "warnings": [*config.warnings, *gateway.store_warnings],
         },
-        "network": {"proxy": config.network.shown},
+        "network": {"proxy": addresses.public(config.network.proxy) if config.network.proxy else None},
         "state": {
             "type": config.state.type if gateway.persistent else "memory",
             "persistent": gateway.persistent,

@@ -18,7 +18,7 @@ import anyio
 import httpx2
 
 from providers import _cutting
-from providers._reading import member, redact, retry_after, spellings
+from providers._reading import member, one_line, redact, retry_after, spellings
 from providers._words import (
     UNBOUNDED,
     Budget,
@@ -94,7 +94,7 @@ class Draft:
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
-class Unreadable(ValueError):
+class Unreadable(ValueError):  # noqa: N818 -- it says what a body is
     """A body is not what its vendor sends. Never leaves this package."""
 
 
@@ -219,7 +219,7 @@ class HTTPProvider:
         if arrived is None:
             return Reply(Outcome.TIMEOUT, detail=f"no whole reply in {limit_s:.1f} s", cut=True, elapsed_ms=elapsed_ms)
         reply = arrived if isinstance(arrived, Reply) else self.read(arrived)
-        forms = spellings(draft.secrets)
+        forms = spellings(draft.secrets) if reply.detail or reply.message else ()
         return replace(
             reply,
             elapsed_ms=elapsed_ms,
@@ -228,19 +228,27 @@ class HTTPProvider:
             message=redact(reply.message[:1000], forms)[:500],
         )
 
+    def open(self) -> None:
+        """Load certificates and make ready for connections, so that no search has to wait for it."""
+        if self._client is None:
+            self._client = self._new_client()
+
+    def _new_client(self) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(
+            http2=True,
+            verify=_tls(),
+            proxy=self.settings.proxy,
+            trust_env=False,
+            follow_redirects=False,
+            timeout=httpx2.Timeout(None, connect=CONNECT_S),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=60),
+        )
+
     async def exchange(self, request: httpx2.Request) -> Wire | Reply:
         """Put `request` on the wire; the reply as it arrived, or what kept it from arriving."""
         try:
             if self._client is None:
-                self._client = httpx2.AsyncClient(
-                    http2=True,
-                    verify=_tls(),
-                    proxy=self.settings.proxy,
-                    trust_env=False,
-                    follow_redirects=False,
-                    timeout=httpx2.Timeout(None, connect=CONNECT_S),
-                    limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=60),
-                )
+                self._client = self._new_client()
             response = await self._client.send(request, stream=True)
             try:
                 body = bytearray()
@@ -285,7 +293,7 @@ class HTTPProvider:
             return Reply(
                 Outcome.SERVER_ERROR,
                 detail=f"http_{wire.status} unreadable reply",
-                message=said.message,
+                message=one_line(said.message[:1000]),
                 row="shape of a success: unknown",
             )
         if found.rows:
@@ -303,7 +311,7 @@ class HTTPProvider:
         return Reply(
             row.outcome,
             detail=f"http_{wire.status}{inner} {words}".rstrip(),
-            message=said.message,
+            message=one_line(said.message[:1000]),
             retry_after_s=self.rest(wire, body, row.outcome),
             setup=row.setup,
             hint=row.hint,
