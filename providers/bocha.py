@@ -57,7 +57,8 @@ class Bocha(HTTPProvider):
         pages = data.get("webPages")  # null or missing when nothing was found
         items = pages.get("value") if isinstance(pages, dict) else pages
         kept = rows(items or (), self._row) if items is None or isinstance(items, list) else None
-        return None if kept is None else Results(kept)
+        # without its code a body is no empty answer of this vendor
+        return Results(kept) if kept or (kept is not None and str(member(body, "code")) == "200") else None
 
     def _row(self, row: dict[str, object]) -> Result | None:
         crawled = row.get("dateLastCrawled")

@@ -13,10 +13,13 @@ import json
 import socket
 from datetime import datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import providers
 from providers import Outcome, Reply, Settings, Wire
@@ -115,6 +118,40 @@ def test_a_reply_never_breaks_the_words_it_is_made_of(provider: str, recording: 
         assert row.title
         assert row.url.startswith(("http://", "https://"))
         assert not (row.snippet and row.content)
+
+
+ODD: list[Any] = [None, True, 0, -1, 1e400, 10**30, "", "\ud800", "200", 429, [], {}, [None], [[]], ["a", 1], {"a": 1}]
+
+
+def damaged(value: Any, random: Random) -> Any:
+    """`value` with parts missing or replaced by something odd."""
+    if random.random() < 0.08:
+        return random.choice(ODD)
+    if isinstance(value, dict):
+        return {name: damaged(part, random) for name, part in value.items() if random.random() > 0.05}
+    return [damaged(part, random) for part in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("provider", providers.names())
+@given(random=st.randoms(use_true_random=False))
+def test_a_damaged_reply_still_has_a_meaning(provider: str, random: Random) -> None:
+    recording = random.choice([each for each in RECORDINGS[provider] if each["body"]])
+    try:
+        body = json.dumps(damaged(json.loads(recording["body"]), random))
+    except ValueError:
+        body = recording["body"][: random.randrange(len(recording["body"]))]
+    headers = {name: random.choice([said, "", "-1", ",,", "9" * 30]) for name, said in recording["headers"].items()}
+    status = random.choice([recording["status"], 200, 302, 403, 422, 429, 500])
+    reply = reading(provider, recording | {"status": status, "headers": headers, "body": body})
+    assert reply.outcome in set(Outcome)
+    assert reply.retry_after_s is None or reply.retry_after_s >= 0
+    shown = [
+        reply.detail,
+        reply.message,
+        *reply.notes,
+        *(row.title + row.snippet + row.content for row in reply.results),
+    ]
+    assert "".join(shown).isprintable()
 
 
 @pytest.mark.parametrize(("provider", "recording"), EACH)
