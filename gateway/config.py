@@ -29,6 +29,7 @@ from gateway.sections import (
     each,
     flag,
     number,
+    one_line,
     switch,
     text,
     whole,
@@ -106,7 +107,7 @@ def load(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) 
     network = _network(variables)
     defaults = _defaults(top.section("defaults"))
     config = Config(
-        source=str(file.path) if file.path else None,
+        source=one_line(str(file.path)) if file.path else None,
         network=network,
         defaults=defaults,
         providers=lineup.read(top.raw("providers"), variables, network, defaults),
@@ -119,7 +120,7 @@ def load(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) 
     )
     meant = top.close()
     credentials.strays(variables, names)
-    if file.is_open and any(len(secret) > 3 and secret.encode() in file.raw for secret in findings.secrets):
+    if file.is_open and any(secret.encode(errors="replace") in file.raw for secret in findings.secrets):
         findings.warn(str(file.path), "holds keys, and others can read it; chmod 600 would keep them to you")
     errors, warnings = findings.errors_at(), tuple(findings.remarks)
     if not file.is_readable or findings.errors_at(DECISIVE) or not {"server", "state"}.isdisjoint(meant):

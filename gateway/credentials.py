@@ -75,7 +75,7 @@ class Variables:
             (self.credentials, "credentials.", "file"),
         ):
             place, pointer = f"{prefix}{name}", f"{name}_FILE"
-            if (value := self._clean(place, values.get(name, ""))) is not None:
+            if (value := self._clean(place, values.get(name, ""), several=True)) is not None:
                 if values.get(pointer):
                     self.findings.warn(place, f"wins over {pointer}, which is not read")
                 return Found(value, place, origin)
@@ -89,9 +89,10 @@ class Variables:
         """Whether the environment names the secret at all, if only as an empty text."""
         return name in self.environ or f"{name}_FILE" in self.environ
 
-    def _clean(self, place: str, value: str) -> str | None:
+    def _clean(self, place: str, value: str, *, several: bool = False) -> str | None:
         bare = _bare(place, value, self.findings)
-        if bare and all("${" in part for part in _PARTS.findall(bare)):
+        parts = _PARTS.findall(bare) if several else [bare]
+        if parts and all("${" in part for part in parts):
             _unexpanded(place, self.findings)
             return None
         return bare or None
@@ -247,11 +248,11 @@ def tokens(variables: Variables, written: object, findings: Findings) -> tuple[T
     if len(given) == 2:
         findings.wrong("WEBSEARCH_TOKEN", "is set beside WEBSEARCH_TOKENS; set one of the two")
     found = variables.secret(given[0])
-    if found is None:
+    one = given[0] == "WEBSEARCH_TOKEN"
+    if found is None or (one and "${" in found.value):
         findings.wrong(given[0], "is there but empty, which would let everybody in; set it or remove it")
         return ()
     findings.origins["server.tokens"] = found.origin
-    one = given[0] == "WEBSEARCH_TOKEN"
     pairs = [("default", found.value)] if one else list(_named(found, findings))
     return _checked(((name, token, found.place, None) for name, token in pairs), findings)
 

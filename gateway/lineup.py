@@ -21,6 +21,7 @@ from gateway.sections import (
     choice,
     did_you_mean,
     flag,
+    line,
     number,
     printable_name,
     text,
@@ -253,7 +254,7 @@ def _option(option: Option) -> Kind[str | bool | int | None]:
         return choice(*option.choices)
     if option.kind is bool:
         return flag
-    return whole(0, MOST) if option.kind is int else text
+    return whole(0, MOST) if option.kind is int else line
 
 
 # ---------------------------------------------------------------------------------------------------------------------

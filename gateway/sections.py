@@ -34,10 +34,10 @@ class Findings:
     secrets: dict[str, None] = field(default_factory=dict, repr=False)
 
     def wrong(self, place: str, complaint: str) -> None:
-        self.complaints[place, complaint] = None
+        self.complaints[one_line(place), one_line(complaint)] = None
 
     def warn(self, place: str, remark: str) -> None:
-        self.remarks[f"{place}: {remark}"] = None
+        self.remarks[one_line(f"{place}: {remark}")] = None
 
     def hide(self, *secrets: str) -> None:
         self.secrets |= dict.fromkeys(secret for secret in secrets if secret)
@@ -72,6 +72,11 @@ class Members(dict[str, object]):
         names = [name for name, _ in pairs]
         members.repeated = tuple(name for name in members if names.count(name) > 1)
         return members
+
+
+def one_line(words: str) -> str:
+    """`words` on one line: a path may hold line ends, or bytes that are no text."""
+    return "".join(sign if sign.isprintable() else "?" for sign in words)
 
 
 class Section:
@@ -187,10 +192,17 @@ def switch(value: object) -> bool:
 
 
 def text(value: object) -> str:
-    """Any text."""
+    """Any text, with line ends and all."""
     if isinstance(value, str):
         return value
     raise Unfit(f"must be text, not {_called(value)}")
+
+
+def line(value: object) -> str:
+    """A text that can stand in a line, with something in it."""
+    if (written := text(value)).strip() and written.isprintable():
+        return written
+    raise Unfit("must be one line of text")
 
 
 def whole(least: int, most: int = MOST) -> Kind[int]:
