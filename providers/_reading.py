@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import html
 import json
 import re
@@ -236,16 +237,21 @@ def spellings(secrets: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(forms, key=len, reverse=True))
 
 
+@functools.lru_cache(maxsize=64)  # each log line asks for the same ones
+def _pieces(forms: tuple[str, ...]) -> frozenset[str]:
+    pieces: set[str] = set()
+    for form in (form.translate(_FOLD) for form in forms):
+        pieces |= {form[at : at + _PART] for at in range(len(form) - _PART + 1)} or {form}
+    return frozenset(pieces)
+
+
 def redact(text: str, secret_forms: Sequence[str]) -> str:
     """`text` with every secret, and every piece of one that is eight characters or longer, replaced by `***`.
 
     Upper and lower case are one: a percent-encoding may be spelled in either.
     """
     folded = text.translate(_FOLD)
-    pieces: set[str] = set()
-    for form in secret_forms:
-        form = form.translate(_FOLD)
-        pieces |= {form[at : at + _PART] for at in range(len(form) - _PART + 1)} or {form}
+    pieces = _pieces(tuple(secret_forms))
     hidden: set[int] = set()
     for size in {len(piece) for piece in pieces if piece}:
         for at in range(len(folded) - size + 1):
