@@ -257,6 +257,8 @@ def redact(text: str, secret_forms: Sequence[str]) -> str:
         for at in range(len(folded) - size + 1):
             if folded[at : at + size] in pieces:
                 hidden.update(range(at, at + size))
+    if not hidden:
+        return text
     return "".join(
         "***" if at in hidden and at - 1 not in hidden else "" if at in hidden else character
         for at, character in enumerate(text)
