@@ -120,7 +120,7 @@ def load(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) 
     )
     meant = top.close()
     credentials.strays(variables, names)
-    if file.is_open and any(secret.encode(errors="replace") in file.raw for secret in findings.secrets):
+    if file.is_open and any(secret.encode() in file.raw for secret in findings.secrets):
         findings.warn(str(file.path), "holds keys, and others can read it; chmod 600 would keep them to you")
     errors, warnings = findings.errors_at(), tuple(findings.remarks)
     if not file.is_readable or findings.errors_at(DECISIVE) or not {"server", "state"}.isdisjoint(meant):

@@ -123,7 +123,8 @@ class Variables:
 
 def home(path: str, environ: Mapping[str, str]) -> str:
     """`path` with a leading `~` resolved."""
-    return environ.get("HOME", "~") + path[1:] if path == "~" or path.startswith("~/") else path
+    own = environ.get("HOME") or environ.get("USERPROFILE") or "~"
+    return own + path[1:] if re.match(r"~(?=[/\\]|$)", path) else path
 
 
 def why(error: Exception) -> str:

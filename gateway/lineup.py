@@ -150,7 +150,7 @@ def _tunings(written: object, findings: Findings) -> dict[str, Tuning]:
 def _tuning(section: Section, vendor: type[HTTPProvider] | None) -> Tuning:
     several = vendor is not None and vendor.keys_are_addresses
     tuning = Tuning(
-        budget=_budget(section, vendor.budget if vendor else HTTPProvider.budget),
+        budget=_budget(section, vendor.budget if vendor else Budget("monthly", 0)),
         options=_options(section, vendor),
         enabled=section.take("enabled", flag, True),
         base_url=section.take("base_url", text if several else _address(section, "base_url"), None),

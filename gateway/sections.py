@@ -40,7 +40,8 @@ class Findings:
         self.remarks[one_line(f"{place}: {remark}")] = None
 
     def hide(self, *secrets: str) -> None:
-        self.secrets |= dict.fromkeys(secret for secret in secrets if secret)
+        # (bytes that are no text reach us as lone surrogates, which nothing can be searched for)
+        self.secrets |= dict.fromkeys(secret.encode(errors="replace").decode() for secret in secrets if secret)
 
     def errors_at(self, roots: Iterable[str] | None = None) -> tuple[str, ...]:
         """All complaints, or those below one of `roots`."""

@@ -227,7 +227,7 @@ def test_all_mistakes_are_found_at_once_each_with_its_place(home: Home) -> None:
             "credentials": {"TAVILY_KEY": "canary-1234", "EXA_API_KEY": 5},
             "providers": [
                 {"name": "brave", "quota": {"limt": 500}, "timeout_ms": True, "base_url": "ftp://canary-1234/"},
-                {"name": "tavilly", "timout_ms": 1},
+                {"name": "tavilly", "timout_ms": 1, "quota": {"limit": 5}},
                 {"name": "tavily", "options": {"depht": "basic", "topic": "sports"}},
                 "exa",
                 {"enabled": "yes"},
@@ -801,6 +801,12 @@ def test_either_proxy_variable_serves_every_call(variable: str) -> None:
     assert config.network.proxy == "http://proxy.example:3128"
     assert {each.proxy for each in config.providers} == {"http://proxy.example:3128"}
     assert config.origins["network.proxy"] == f"env {variable}"
+
+
+def test_of_two_proxy_variables_the_one_for_https_counts() -> None:
+    config = load({"HTTP_PROXY": "http://one.example", "HTTPS_PROXY": "http://two.example"})
+    assert config.network.proxy == "http://two.example"
+    assert show(config)["providers"]["brave"]["proxy"] == {"value": "http://two.example", "from": "env HTTPS_PROXY"}
 
 
 def test_a_providers_own_proxy_beats_the_networks(home: Home) -> None:

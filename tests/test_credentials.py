@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import Config, ConfigUnparsable, load
-from gateway.credentials import is_open
+from gateway.credentials import home, is_open
 
 LEFT_OUT = "quotes, spaces or line ends around the value were left out"
 
@@ -86,6 +86,8 @@ def test_a_key_that_is_not_printable_ascii_is_a_mistake(written_: str) -> None:
         "TAVILY_API_KEY: holds signs that are not printable ASCII; no key has them: copy it again",
     )
     assert keys(config) == ()
+    assert len(config.secrets) == 1
+    json.dumps(config.secrets, ensure_ascii=False).encode()
 
 
 def test_an_empty_variable_is_an_unset_one() -> None:
@@ -138,6 +140,14 @@ def test_a_key_may_stand_in_a_file(tmp_path: Path, content: str) -> None:
 
 def test_a_file_may_hold_a_key_a_line(tmp_path: Path) -> None:
     assert keys(load({"TAVILY_API_KEY_FILE": str(written(tmp_path, "k1\nk2\n"))})) == ("k1", "k2")
+
+
+@pytest.mark.parametrize(
+    ("path", "resolved"),
+    [("~/k", "/home/me/k"), ("~", "/home/me"), ("~\\k", "/home/me\\k"), ("~you/k", "~you/k"), ("/k", "/k")],
+)
+def test_a_tilde_is_the_users_home_on_every_system(path: str, resolved: str) -> None:
+    assert home(path, {"HOME": "/home/me"}) == home(path, {"USERPROFILE": "/home/me"}) == resolved
 
 
 def test_of_variable_and_file_the_variable_wins(tmp_path: Path) -> None:
