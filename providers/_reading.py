@@ -250,7 +250,7 @@ def redact(text: str, secret_forms: Sequence[str]) -> str:
 
     Upper and lower case are one: a percent-encoding may be spelled in either.
     """
-    folded = text.translate(_FOLD)
+    folded = text.lower() if text.isascii() else text.translate(_FOLD)  # lower() alone may change the length
     pieces = _pieces(tuple(secret_forms))
     hidden: set[int] = set()
     for size in {len(piece) for piece in pieces if piece}:
