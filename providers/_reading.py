@@ -238,11 +238,13 @@ def spellings(secrets: Iterable[str]) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=64)  # each log line asks for the same ones
-def _pieces(forms: tuple[str, ...]) -> frozenset[str]:
-    pieces: set[str] = set()
-    for form in (form.translate(_FOLD) for form in forms):
-        pieces |= {form[at : at + _PART] for at in range(len(form) - _PART + 1)} or {form}
-    return frozenset(pieces)
+def _pieces(forms: tuple[str, ...]) -> dict[int, set[str]]:
+    """What must not be shown, by length: every run of eight characters, and what is shorter whole."""
+    pieces: dict[int, set[str]] = {}
+    for form in (form.translate(_FOLD) for form in forms if form):
+        size = min(len(form), _PART)
+        pieces.setdefault(size, set()).update(form[at : at + size] for at in range(len(form) - size + 1))
+    return pieces
 
 
 def redact(text: str, secret_forms: Sequence[str]) -> str:
@@ -251,9 +253,8 @@ def redact(text: str, secret_forms: Sequence[str]) -> str:
     Upper and lower case are one: a percent-encoding may be spelled in either.
     """
     folded = text.lower() if text.isascii() else text.translate(_FOLD)  # lower() alone may change the length
-    pieces = _pieces(tuple(secret_forms))
     hidden: set[int] = set()
-    for size in {len(piece) for piece in pieces if piece}:
+    for size, pieces in _pieces(tuple(secret_forms)).items():
         for at in range(len(folded) - size + 1):
             if folded[at : at + size] in pieces:
                 hidden.update(range(at, at + size))
