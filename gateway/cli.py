@@ -268,18 +268,15 @@ def _config(asked: argparse.Namespace) -> int:
 def _explain(asked: argparse.Namespace) -> int:
     import providers
     from gateway import explain
-    from gateway.keys import lanes
-    from providers._words import Settings
+    from gateway.keys import candidate
 
     if asked.provider not in providers.names():
         _complain(f"no provider is called {asked.provider!r}", [f"there are: {', '.join(providers.names())}"])
         return USAGE
     config = load(os.environ)
     settings = next(each for each in config.providers if each.name == asked.provider)
-    adapter = providers.find(asked.provider)(
-        Settings(settings.base_url, settings.address, settings.proxy, settings.options)
-    )
-    tuning = lanes(adapter, replace(settings, keys=("",)), config.defaults.cooldown_default_s)[0].tuning
+    as_if = candidate(replace(settings, keys=settings.keys or ("",)), config.defaults.cooldown_default_s, time.time)
+    adapter, tuning = as_if.adapter, as_if.lanes[0].tuning
     if asked.status in explain.TRANSPORT_FAULTS:
         told = explain.explain(adapter, asked.status, tuning)
     else:
