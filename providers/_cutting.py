@@ -55,8 +55,8 @@ def _is_flag_part(character: str) -> bool:
 def fit(query: Query, limits: Limits, name: str, operators: Sequence[str] = ()) -> tuple[Query, tuple[str, ...]] | None:
     """`query` with its words cut so that they and `operators` keep within `limits`, and a note when they were.
 
-    Operators share the caps and are never cut. None when fewer than 32 characters of the caller's words would be left.
-    The text that comes back holds the operators.
+    Operators share the caps and are never cut. None when nothing, or beside operators fewer than 32 characters, of the
+    caller's words would be left. The text that comes back holds the operators.
     """
     tail = "".join(f" {operator}" for operator in operators)
     words = query.text
@@ -67,7 +67,7 @@ def fit(query: Query, limits: Limits, name: str, operators: Sequence[str] = ()) 
         words = cut(words, limits.query - len(tail))
     if words == query.text:
         return replace(query, text=words + tail), ()
-    if operators and len(words) < LEAST_WORDS:
+    if not words or (operators and len(words) < LEAST_WORDS):
         return None
     return replace(query, text=words + tail), (f"{name}: the query was cut to {len(words)} characters",)
 
