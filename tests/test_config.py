@@ -63,11 +63,6 @@ def chain(config: Config) -> list[str]:
     return [each.name for each in config.chain]
 
 
-def known(*names: str) -> list[str]:
-    """Those of `names` that are providers here, in the given order."""
-    return [name for name in names if name in providers.names()]
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # nothing, and the example
 
@@ -171,6 +166,14 @@ def test_a_named_file_counts_instead_of_the_users(home: Home, tmp_path: Path) ->
 def test_a_tilde_in_a_path_is_the_home(home: Home, tmp_path: Path) -> None:
     (tmp_path / "mine.json").write_text("{}")
     assert home.load(WEBSEARCH_CONFIG="~/mine.json").source == str(tmp_path / "mine.json")
+
+
+def test_a_user_without_a_file_has_none_and_that_is_no_mistake(home: Home) -> None:
+    config = home.load()
+    assert (config.source, config.errors) == (None, ())
+    home.file.parent.rmdir()
+    home.file.parent.symlink_to(home.file.parent)  # a folder that nobody can enter
+    assert home.load() == config
 
 
 def test_a_named_file_that_is_missing_ends_the_program(home: Home) -> None:
@@ -305,6 +308,9 @@ def test_null_says_the_same_as_leaving_out(home: Home) -> None:
         ({"server": {"host": "http://0.0.0.0:80"}}, {}, "server.host: must be a host name or an IP address, "),
         ({"server": {"allowed_hosts": "a"}}, {}, "server.allowed_hosts: must be a list, not text"),
         ({"server": {"allowed_hosts": ["a", "http://b"]}}, {}, "server.allowed_hosts: entry 2 must be a host such as"),
+        ({"server": {"allowed_hosts": [None]}}, {}, "server.allowed_hosts: entry 1 must be text, not nothing"),
+        ({"server": {"allowed_hosts": ["a..b"]}}, {}, "server.allowed_hosts: entry 1 must be a host such as"),
+        ({"server": {"allowed_origins": ["1://b"]}}, {}, "server.allowed_origins: entry 1 must be an origin"),
         ({"server": {"allowed_origins": ["https://b/x"]}}, {}, "server.allowed_origins: entry 1 must be an origin"),
         ({"server": {"allow_query_token": "yes"}}, {}, "server.allow_query_token: must be true or false, not text"),
         ({"server": {"allow_path_token": 1}}, {}, "server.allow_path_token: must be true or false, not 1"),
@@ -589,23 +595,24 @@ def test_unknown_and_repeated_names_are_mistakes_in_list_and_variable(home: Home
     assert load({"WEBSEARCH_PROVIDERS": " , "}).errors == ("WEBSEARCH_PROVIDERS: names nobody",)
 
 
-def test_a_key_that_other_programs_use_too_counts_only_when_listed(home: Home) -> None:
-    for name in known("grok"):
-        assert chain(load({"GROK_API_KEY": "k"}))[-1] == name
-        unlisted = provider(load({"XAI_API_KEY": "xai-shared"}), name)
-        assert (unlisted.keys, unlisted.in_chain, unlisted.credential_env) == ((), False, "GROK_API_KEY")
-        assert "xai-shared" in load({"XAI_API_KEY": "xai-shared"}).secrets
-        listed = provider(load({"XAI_API_KEY": "xai-shared", "WEBSEARCH_PROVIDERS": name}), name)
-        assert (listed.keys, listed.in_chain, listed.credential_env) == (("xai-shared",), True, "XAI_API_KEY")
+def test_a_key_that_other_programs_use_too_counts_only_when_listed() -> None:
+    assert "grok" in chain(load({"GROK_API_KEY": "k"}))
+    unlisted = load({"XAI_API_KEY": "xai-shared"})
+    grok = provider(unlisted, "grok")
+    assert (grok.keys, grok.in_chain, grok.credential_env) == ((), False, "GROK_API_KEY")
+    assert "xai-shared" in unlisted.secrets
+    grok = provider(load({"XAI_API_KEY": "xai-shared", "WEBSEARCH_PROVIDERS": "grok"}), "grok")
+    assert (grok.keys, grok.in_chain, grok.credential_env) == (("xai-shared",), True, "XAI_API_KEY")
+    grok = provider(load({"XAI_API_KEY": "x", "GROK_API_KEY": "k", "WEBSEARCH_PROVIDERS": "grok"}), "grok")
+    assert (grok.keys, grok.credential_env) == (("k",), "GROK_API_KEY")
 
 
 def test_a_shared_key_is_never_sent_to_a_relay() -> None:
-    for name in known("grok"):
-        relay = {"GROK_API_URL": "https://relay.example/v1", "WEBSEARCH_PROVIDERS": name}
-        assert provider(load(relay | {"GROK_API_KEY": "k"}), name).address == "https://relay.example/v1"
-        config = load(relay | {"XAI_API_KEY": "xai-shared"})
-        assert provider(config, name).address is None
-        assert config.warnings == ("GROK_API_URL: is not used with XAI_API_KEY; it needs GROK_API_KEY",)
+    relay = {"GROK_API_URL": "https://relay.example/v1", "WEBSEARCH_PROVIDERS": "grok"}
+    assert provider(load(relay | {"GROK_API_KEY": "k"}), "grok").address == "https://relay.example/v1"
+    config = load(relay | {"XAI_API_KEY": "xai-shared"})
+    assert provider(config, "grok").address is None
+    assert config.warnings == ("GROK_API_URL: is not used with XAI_API_KEY; it needs GROK_API_KEY",)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -738,6 +745,12 @@ def test_retry_times_and_options_count(home: Home) -> None:
     assert options == {"depth": "advanced", "topic": "general"}
 
 
+@pytest.mark.parametrize("written", ["", " ", "two\nlines", "\ud800"])
+def test_a_text_option_is_one_line_with_something_in_it(home: Home, written: str) -> None:
+    config = home.load({"providers": [{"name": "searxng", "options": {"engines": written}}]})
+    assert config.errors == ("providers[searxng].options.engines: must be one line of text",)
+
+
 @pytest.mark.parametrize("name", providers.names())
 def test_every_option_of_every_vendor_is_held_to_its_kind(home: Home, name: str) -> None:
     for option, about in providers.find(name).options.items():
@@ -781,14 +794,16 @@ def test_where_keys_are_addresses_base_url_stands_for_them(home: Home) -> None:
 
 
 def test_of_two_relays_the_one_in_the_environment_counts(home: Home) -> None:
-    for name in known("grok"):
-        entry = {
-            "providers": [{"name": name, "base_url": "https://file.example"}],
-            "credentials": {"GROK_API_KEY": "k"},
-        }
-        config = home.load(entry, GROK_API_URL="https://outside.example")
-        assert (provider(config, name).base_url, provider(config, name).address) == (None, "https://outside.example")
-        assert config.warnings == (f"providers[{name}].base_url: is not used: GROK_API_URL is set too",)
+    entry = {"providers": [{"name": "grok", "base_url": "https://file.example"}], "credentials": {"GROK_API_KEY": "k"}}
+    outside = home.load(entry, GROK_API_URL="https://outside.example")
+    grok = provider(outside, "grok")
+    assert (grok.base_url, grok.address) == (None, "https://outside.example")
+    assert outside.warnings == ("providers[grok].base_url: is not used: GROK_API_URL is set too",)
+    entry["credentials"] = {"GROK_API_KEY": "k", "GROK_API_URL": "https://credentials.example"}
+    inside = home.load(entry)
+    grok = provider(inside, "grok")
+    assert (grok.base_url, grok.address) == ("https://file.example", None)
+    assert inside.warnings == ("credentials.GROK_API_URL: is not used: providers[grok].base_url is set too",)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
