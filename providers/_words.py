@@ -94,8 +94,8 @@ class Reply:
 class Row:
     """One line of a vendor's error table; the first that matches decides.
 
-    `status` None means any. `code` is compared whole with the vendor's own code, `phrase` must stand in the vendor's own
-    message; both ignore case. `setup` and `hint` as in `Reply`.
+    `status` None means any. `code` is compared whole with the vendor's own code, `phrase` must stand in the vendor's
+    own message; both ignore case. `setup` and `hint` as in `Reply`.
     """
 
     status: int | None
