@@ -95,8 +95,7 @@ def _chat_asked(request: Request) -> Asked:
 # how it is told
 
 
-def _dump(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+_dump = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _bocha(text: str, made: list[Made], _: Request) -> str:
