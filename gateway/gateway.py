@@ -54,7 +54,8 @@ class _Landed:
     """What one flight brings home: an answer body that every caller makes its own, and where its rows are kept."""
 
     body: dict[str, Any]
-    origin: str | None = None
+    starter: object = None
+    """The caller who began the search: its answer bears the id under which the rows are kept."""
 
 
 @dataclass(eq=False)
@@ -195,6 +196,8 @@ class Gateway:
             return _again_empty(tried)
         setup.cache.misses += 1 if cached else 0
 
+        me = object()
+
         async def fly(audit: Audit, deadline: Deadline) -> _Landed:
             setup.users += 1
             try:
@@ -204,7 +207,7 @@ class Gateway:
                     if only is not None
                     else chain.walk(asked.query, deadline, audit)
                 )
-                return await self._land(setup, asked.query, walked, name if cached else None, client)
+                return await self._land(setup, asked.query, walked, name if cached else None, client, me)
             finally:
                 await setup.leave()
 
@@ -212,7 +215,7 @@ class Gateway:
         landed, audit = await self._flights.join(name if cached else None, fly, limit_s, progress)
         if landed is None:
             return Answer(self._cut_off(setup, asked.query, audit, asked.notes), is_error=True)
-        return await self._landed(setup, landed, kept, client, asked.notes)
+        return await self._landed(setup, landed, kept, client, me, asked.notes)
 
     def _only(self, setup: Setup, name: str | None) -> keys.Candidate | None:
         return next((each for each in setup.candidates if each.name == name), None) if name else None
@@ -221,7 +224,13 @@ class Gateway:
     # from a walk to an answer
 
     async def _land(
-        self, setup: Setup, asked: providers.Query, walked: Walked, cache_name: str | None, client: str
+        self,
+        setup: Setup,
+        asked: providers.Query,
+        walked: Walked,
+        cache_name: str | None,
+        client: str,
+        starter: object,
     ) -> _Landed:
         """Build the answer of a walk once, for all its callers, and keep what may be kept."""
         chain = [step.wire() for step in walked.steps]
@@ -248,16 +257,15 @@ class Gateway:
             note=answer.sentence([*walked.notes, answer.SHORTENED if truncated else ""]),
             extra={"filters": dict(walked.filters), "truncated": len(written) < len(walked.answer)},
         )
-        origin = str(body["meta"]["search_id"])
         untrimmed = [answer.whole_row(row, walked.winner) for row in walked.rows]
         with suppress(StoreUnavailable):
-            await setup.cache.put_rows(origin, client, untrimmed, may_store=walked.may_store)
+            await setup.cache.put_rows(body["meta"]["search_id"], client, untrimmed, may_store=walked.may_store)
             if cache_name is not None:
                 await setup.cache.put(cache_name, asked, body, may_store=walked.may_store)
-        return _Landed(body, origin)
+        return _Landed(body, starter)
 
     async def _landed(
-        self, setup: Setup, landed: _Landed, kept: Hit | None, client: str, notes: tuple[str, ...]
+        self, setup: Setup, landed: _Landed, kept: Hit | None, client: str, me: object, notes: tuple[str, ...]
     ) -> Answer:
         """One caller's own answer from what the flight brought home."""
         meta = landed.body["meta"]
@@ -265,8 +273,10 @@ class Gateway:
             failed_now = f"Search failed now: this answer is {kept.age_s} s old"
             return await self._from_cache(setup, kept, client, (failed_now, *notes), chain=meta["fallback_chain"])
         own = _own_copy(landed.body, notes)
-        if landed.origin is not None:
-            await self._point(setup, own, client, landed.origin)
+        if landed.starter is me:
+            own["meta"]["search_id"] = meta["search_id"]
+        elif landed.starter is not None:
+            await self._point(setup, own, client, meta["search_id"])
         return Answer(own, is_error=answer.is_error(meta["verdict"]))
 
     async def _from_cache(
