@@ -7,7 +7,7 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -28,6 +28,8 @@ from gateway.stores.memory import MemoryStore
 from gateway.stores.opening import open_store
 
 log = logging.getLogger(__name__)
+
+NO_PAGES = "include_content: pages cannot be fetched yet; what the vendors sent of them is shown"
 
 Progress = Callable[[int, Step], Awaitable[None]]
 
@@ -178,6 +180,8 @@ class Gateway:
             )
             return Answer(_failed(answer.gateway_step("config_error", config.errors[0]), words), is_error=True)
         asked = query.read(arguments, debug=config.debug, provider_names=providers.names())
+        if asked.query.include_content:
+            asked = replace(asked, notes=(*asked.notes, NO_PAGES))
         if (refusal := await clients.admit(self.store, config, client, self.clock.wall())) is not None:
             return Answer(_failed(refusal.chain, refusal.words, refusal.retry_after_s), is_error=True)
         only = self._only(setup, asked.provider)
