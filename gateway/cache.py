@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,52 +57,33 @@ class Cache:
 
     async def find(self, name: str) -> Hit | None:
         """The kept answer, also when its time is over but it may still stand in for a failed search."""
-        if not self._settings.enabled:
-            return None
-        value = await self._recall(ANSWERS, name)
-        if value is None:
-            return None
-        entry = json.loads(value)
-        age = max(0.0, self._now() - entry["at"])
-        return Hit(entry["body"], int(age), stale=age >= entry["ttl_s"])
+        return await self._newest(ANSWERS, name)
 
     async def find_empty(self, name: str) -> Hit | None:
         """The answer "no results" given to the same query a moment ago."""
-        if not self._settings.enabled:
-            return None
-        value = await self._recall(EMPTIES, name)
-        if value is None:
-            return None
-        entry = json.loads(value)
-        return Hit(entry["body"], int(max(0.0, self._now() - entry["at"])), stale=False)
+        return await self._newest(EMPTIES, name)
 
     async def put(self, name: str, query: Query, body: dict[str, Any], *, may_store: bool) -> None:
         """Keep an answer with results."""
-        settings = self._settings
-        ttl_s = settings.ttl_fresh_s if query.freshness == "day" else settings.ttl_s
-        if not settings.enabled or ttl_s <= 0 or settings.max_entries <= 0:
-            return
-        value = _packed({"at": self._now(), "ttl_s": ttl_s, "body": body})
-        home = self._store if may_store else self._private
-        await home.keep(ANSWERS, name, value, ttl_s + settings.stale_if_error_s, settings.max_entries)
+        if (ttl_s := self._ttl_s(query)) > 0:
+            home = self._store if may_store else self._private
+            value = _packed({"at": self._now(), "ttl_s": ttl_s, "body": body})
+            lasts_s = ttl_s + self._settings.stale_if_error_s
+            await home.keep(ANSWERS, name, value, lasts_s, self._settings.max_entries)
 
-    async def put_empty(self, name: str, body: dict[str, Any]) -> None:
+    async def put_empty(self, name: str, query: Query, body: dict[str, Any]) -> None:
         """Remember an honest empty."""
-        if self._settings.enabled:
-            value = _packed({"at": self._now(), "body": body})
-            await self._store.keep(EMPTIES, name, value, EMPTY_LIFE_S, self._settings.max_entries or None)
+        if (ttl_s := min(self._ttl_s(query), EMPTY_LIFE_S)) > 0:
+            value = _packed({"at": self._now(), "ttl_s": ttl_s, "body": body})
+            await self._store.keep(EMPTIES, name, value, ttl_s, self._settings.max_entries)
 
     async def put_rows(self, search_id: str, client: str, rows: list[dict[str, Any]], *, may_store: bool) -> None:
         """Keep the untrimmed rows behind a search id for the client that got it."""
         home = self._store if may_store else self._private
-        # twice the life: an answer from the cache points at these rows with an id of its own
-        await home.keep(
-            ROWS,
-            search_id,
-            _packed({"client": client, "rows": rows}),
-            2 * ROWS_LIFE_S + self._settings.ttl_s,
-            MOST_ROWS,
-        )
+        # an answer from the cache, perhaps a stale one, points at these rows with an id of its own
+        settings = self._settings
+        lasts_s = max(settings.ttl_s, settings.ttl_fresh_s) + settings.stale_if_error_s + ROWS_LIFE_S
+        await home.keep(ROWS, search_id, _packed({"client": client, "rows": rows}), lasts_s, MOST_ROWS)
 
     async def point_rows(self, search_id: str, client: str, origin: str) -> None:
         """Let another search id stand for the rows behind `origin`."""
@@ -111,12 +93,26 @@ class Cache:
         """How many answers are kept."""
         return await self._store.kept(ANSWERS) + await self._private.kept(ANSWERS)
 
-    async def _recall(self, room: str, name: str) -> bytes | None:
-        kept = await self._private.recall(room, name)
-        try:
-            return kept if kept is not None else await self._store.recall(room, name)
-        except StoreUnavailable:
+    def _ttl_s(self, query: Query) -> float:
+        """How long an answer to `query` may be given again; 0 when nothing is kept."""
+        settings = self._settings
+        if not settings.enabled or settings.max_entries <= 0:
+            return 0.0
+        return settings.ttl_fresh_s if query.freshness == "day" else settings.ttl_s
+
+    async def _newest(self, room: str, name: str) -> Hit | None:
+        """What was kept last under `name`, in whichever home."""
+        if not self._settings.enabled:
             return None
+        kept = [await self._private.recall(room, name)]
+        with suppress(StoreUnavailable):
+            kept.append(await self._store.recall(room, name))
+        entries = [json.loads(value) for value in kept if value is not None]
+        if not entries:
+            return None
+        entry = max(entries, key=lambda each: each["at"])
+        age_s = max(0.0, self._now() - entry["at"])
+        return Hit(entry["body"], int(age_s), stale=age_s >= entry["ttl_s"])
 
 
 def _packed(value: dict[str, Any]) -> bytes:

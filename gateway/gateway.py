@@ -197,7 +197,7 @@ class Gateway:
             return await self._from_cache(setup, kept, client, asked.notes)
         if cached and (tried := await setup.cache.find_empty(name)) is not None:
             setup.cache.hits += 1
-            return _again_empty(tried)
+            return _again_empty(tried, asked.notes)
         setup.cache.misses += 1 if cached else 0
 
         me = object()
@@ -211,14 +211,15 @@ class Gateway:
                     if only is not None
                     else chain.walk(asked.query, deadline, audit)
                 )
-                return await self._land(setup, asked.query, walked, name if cached else None, client, me)
+                # a caller who does without the cache gets nothing from it, and still refreshes it
+                return await self._land(setup, asked.query, walked, name if only is None else None, client, me)
             finally:
                 await setup.leave()
 
         limit_s = config.total_budget_ms / 1000
         landed, audit = await self._flights.join(name if cached else None, fly, limit_s, progress)
         if landed is None:
-            return Answer(self._cut_off(setup, asked.query, audit, asked.notes), is_error=True)
+            landed = _Landed(self._cut_off(setup, asked.query, audit))
         return await self._landed(setup, landed, kept, client, me, asked.notes)
 
     def _only(self, setup: Setup, name: str | None) -> keys.Candidate | None:
@@ -245,7 +246,7 @@ class Gateway:
             body = answer.body(verdict=came_to, chain=chain, search_id="", note=words, extra={"retry_after_s": retry})
             if cache_name is not None and came_to == "empty":
                 with suppress(StoreUnavailable):
-                    await setup.cache.put_empty(cache_name, body)
+                    await setup.cache.put_empty(cache_name, asked, body)
             return _Landed(body)
         shown = walked.rows[: asked.max_results]
         rows, written, truncated = answer.text_parts(
@@ -298,7 +299,7 @@ class Gateway:
         with suppress(StoreUnavailable):
             await setup.cache.point_rows(own["meta"]["search_id"], client, origin)
 
-    def _cut_off(self, setup: Setup, asked: providers.Query, audit: Audit, notes: tuple[str, ...]) -> dict[str, Any]:
+    def _cut_off(self, setup: Setup, asked: providers.Query, audit: Audit) -> dict[str, Any]:
         """The answer for a caller whose time is up before the search that it joined is over."""
         steps = list(audit)
         if audit.asking is not None:
@@ -311,9 +312,7 @@ class Gateway:
         ]
         came_to = verdict(steps, found=False)
         words = answer.no_results_note(came_to, steps, asked, None)
-        return _own_copy(
-            answer.body(verdict=came_to, chain=[step.wire() for step in steps], search_id="", note=words), notes
-        )
+        return answer.body(verdict=came_to, chain=[step.wire() for step in steps], search_id="", note=words)
 
     # -----------------------------------------------------------------------------------------------------------------
     # from a configuration to a setup
@@ -363,11 +362,9 @@ def _own_copy(body: dict[str, Any], notes: tuple[str, ...]) -> dict[str, Any]:
     return {**body, "meta": meta}
 
 
-def _again_empty(tried: Hit) -> Answer:
+def _again_empty(tried: Hit, notes: tuple[str, ...]) -> Answer:
     own = _own_copy(tried.body, ())
-    own["meta"]["note"] = (
-        f"No results: already searched {tried.age_s} s ago, and nothing was found. "
-        "The same query will not find more now; try other or fewer words."
-    )
+    again = f"Already searched {tried.age_s} s ago: the same query will not find more now."
+    own["meta"]["note"] = answer.sentence([f"{own['meta']['note']} {again}", *notes])
     own["meta"] |= {"cache_hit": True, "cache_age_s": tried.age_s}
     return Answer(own, is_error=False)
