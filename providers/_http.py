@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import errno
 import functools
 import json
@@ -10,6 +11,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
@@ -40,6 +42,9 @@ CONNECT_S = 5.0
 """Seconds one connection may take to be made. A blocked address must not eat a whole time limit."""
 
 USER_AGENT = "Mozilla/5.0 (compatible; websearch-gateway)"
+
+_NO_CHARSETS = frozenset({"unicode-escape", "raw-unicode-escape", "idna", "punycode"})
+"""Codecs that Python has for other things than web pages."""
 
 SHARED_TABLE = (
     # What a vendor's own table does not name. 403 stands in `_by_status`: it depends on who wrote the body.
@@ -72,6 +77,8 @@ class Wire:
             if name.lower() == "charset":
                 charset = value.strip("\"' ")
         try:
+            if codecs.lookup(charset).name in _NO_CHARSETS:
+                charset = "utf-8"
             return self.body.decode(charset, "replace")
         except (LookupError, ValueError):
             return self.body.decode("utf-8", "replace")
@@ -96,6 +103,14 @@ class Draft:
 
 class Unreadable(ValueError):  # noqa: N818 -- it says what a body is
     """A body is not what its vendor sends. Never leaves this package."""
+
+
+@dataclass(eq=False, slots=True)
+class _Line:
+    """Connections to a vendor, and how many exchanges are on them."""
+
+    client: httpx2.AsyncClient
+    users: int = 0
 
 
 class HTTPProvider:
@@ -123,8 +138,8 @@ class HTTPProvider:
     min_interval_ms: ClassVar[int] = 0
     timeout_s: ClassVar[float] = 10.0
     limits: ClassVar[Limits] = Limits()
-    domains: ClassVar[int] = 0
-    """How many hosts the vendor itself can be held to."""
+    domains: int = 0
+    """How many hosts the vendor itself can be held to; a provider with two faces sets it for the one in use."""
     enforces_freshness: ClassVar[bool] = True
     """Whether `freshness` is a filter here, and not only a wish in words."""
     rest_default_s: ClassVar[float | None] = None
@@ -139,7 +154,7 @@ class HTTPProvider:
         """`clock` gives seconds since the epoch."""
         self.settings = settings or Settings()
         self.clock = clock
-        self._client: httpx2.AsyncClient | None = None
+        self._line: _Line | None = None
 
     # -----------------------------------------------------------------------------------------------------------------
     # what a vendor says
@@ -229,9 +244,12 @@ class HTTPProvider:
         )
 
     def open(self) -> None:
-        """Load certificates and make ready for connections, so that no search has to wait for it."""
-        if self._client is None:
-            self._client = self._new_client()
+        """Load certificates and make ready for connections, so that no search has to wait for it.
+
+        What keeps that from working is told by the first exchange, as for any other cause.
+        """
+        with suppress(OSError, ValueError, httpx2.InvalidURL):
+            self._line = self._line or _Line(self._new_client())
 
     def _new_client(self) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(
@@ -246,10 +264,12 @@ class HTTPProvider:
 
     async def exchange(self, request: httpx2.Request) -> Wire | Reply:
         """Put `request` on the wire; the reply as it arrived, or what kept it from arriving."""
+        line: _Line | None = None
+        is_whole = False
         try:
-            if self._client is None:
-                self._client = self._new_client()
-            response = await self._client.send(request, stream=True)
+            line = self._line = self._line or _Line(self._new_client())
+            line.users += 1
+            response = await line.client.send(request, stream=True)
             try:
                 body = bytearray()
                 async for chunk in response.aiter_bytes():
@@ -259,16 +279,33 @@ class HTTPProvider:
             finally:
                 with anyio.CancelScope(shield=True):
                     await response.aclose()
+            is_whole = True
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ValueError) as error:
             return transport_failure(error)
+        finally:
+            if line is not None:
+                await self._leave(line, is_whole)
         headers = {name.lower(): value for name, value in response.headers.items()}
         return Wire(response.status_code, headers, bytes(body), self.clock())
 
+    async def _leave(self, line: _Line, is_whole: bool) -> None:
+        """One exchange fewer on `line`. After one that did not end with a whole reply nobody new comes to it.
+
+        httpx2 neither resets an HTTP/2 stream that it leaves nor gives its bytes back to the connection's window: two
+        replies of 10 MiB that we stopped reading, or some hundred callers who left, would stall the connection.
+        """
+        line.users -= 1
+        if not is_whole and self._line is line:
+            self._line = None
+        if self._line is not line and not line.users:
+            with anyio.CancelScope(shield=True):
+                await line.client.aclose()
+
     async def aclose(self) -> None:
         """Close every connection. The provider can be used again."""
-        if self._client is not None:
-            client, self._client = self._client, None
-            await client.aclose()
+        if (line := self._line) is not None:
+            self._line = None
+            await line.client.aclose()
 
     # -----------------------------------------------------------------------------------------------------------------
     # what a reply means

@@ -131,7 +131,7 @@ def _windows(wire: Wire) -> list[Window]:
     found = []
     for policy, *texts in zip_longest(*lists, fillvalue=""):
         length = re.search(r";\s*w=([0-9]{1,10})\b", policy)
-        limit, remaining, reset = (int(text) if re.fullmatch(r"\s*[0-9]{1,10}\s*", text) else None for text in texts)
+        limit, remaining, reset = (int(text) if re.fullmatch(r" *[0-9]{1,10} *", text) else None for text in texts)
         if length and limit:
             found.append(Window(int(length[1]), remaining, reset))
     return sorted(found, key=lambda window: window.length_s)

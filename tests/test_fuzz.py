@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from providers import Outcome, Reply, Wire
@@ -124,6 +124,7 @@ def test_a_bad_member_costs_its_row_and_no_other(name: str) -> None:
 def test_any_json_under_any_status_has_an_outcome(name: str) -> None:
     @FUZZ
     @given(st.integers(100, 999), VALUES, st.text(st.characters(max_codepoint=255), max_size=30))
+    @example(429, None, "0\x1f")  # white space to a pattern, none to int()
     def try_one(status: int, body: object, waiting: str) -> None:
         headers = {"content-type": "application/json", "retry-after": waiting, "x-ratelimit-reset": waiting}
         headers |= {"x-ratelimit-policy": waiting, "x-ratelimit-remaining": waiting, "x-ratelimit-limit": waiting}

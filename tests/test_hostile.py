@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -236,6 +237,24 @@ async def test_a_vendor_speaks_tls_under_an_authority_of_ones_own(
                 assert "certificate" in reply.detail
         finally:
             _http._tls.cache_clear()
+
+
+@pytest.mark.parametrize("name", [name for name in FACES if name not in HTML])
+async def test_replies_that_we_stopped_reading_do_not_stall_an_http2_connection(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Played(tls=True) as played:
+        context = ssl.create_default_context(cadata=played.ca_pem.decode())
+        monkeypatch.setattr(_http, "_tls", lambda: context)
+        huge = Play(200, JSON, b" " * 10 * 1024 * 1024)
+        async with asking(name, played.address(name, played.tls_url)) as ask:
+            played.script(name, *[huge] * 4, success(name))
+            assert [(await ask()).outcome for _ in range(5)] == [Outcome.SERVER_ERROR] * 4 + [Outcome.OK]
+            played.script(name, SILENCE, success(name))
+            assert (await ask(LIMIT_S)).outcome is Outcome.TIMEOUT
+            await played.wait_until_left(1, name)  # the vendor is told that nobody waits any more
+            assert (await ask()).outcome is Outcome.OK
+            assert played.versions == {"HTTP/2": 7}
 
 
 # ---------------------------------------------------------------------------------------------------------------------

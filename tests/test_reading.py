@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from providers._http import Wire
 from providers._reading import (
     host_of,
     http_date,
@@ -393,3 +394,15 @@ def test_what_stands_around_a_secret_is_kept() -> None:
     assert redact("bad key canary-key-5fb1e0, sorry", forms) == "bad key ***, sorry"
     assert redact("ends in y-5fb1e0", forms) == "ends in ***"
     assert redact("ends in -5fb1e0", forms) == "ends in -5fb1e0"
+
+
+@pytest.mark.parametrize("charset", ["unicode_escape", "raw_unicode_escape", "idna", "punycode", "base64", "none-such"])
+def test_a_codec_that_is_no_character_set_is_not_used(charset: str) -> None:
+    wire = Wire(200, {"content-type": f"application/json; charset={charset}"}, '{"a": "\\q é"}'.encode(), 0.0)
+    assert wire.text == '{"a": "\\q é"}'
+
+
+def test_a_body_is_read_in_the_character_set_it_claims() -> None:
+    body = "海洋".encode("gb18030")
+    assert Wire(200, {"content-type": 'text/html; charset="GB18030"'}, body, 0.0).text == "海洋"
+    assert "\ufffd" in Wire(200, {"content-type": "text/html"}, body, 0.0).text
