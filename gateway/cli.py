@@ -196,11 +196,12 @@ def _search(asked: argparse.Namespace) -> int:
         arguments["provider"] = asked.provider
         config = replace(config, debug=True)
 
+    from gateway.clients import COMMAND_LINE
     from gateway.gateway import Answer, Gateway
 
     async def run() -> Answer:
         async with Gateway(config) as gateway:
-            return await gateway.search(arguments, client="command line")
+            return await gateway.search(arguments, client=COMMAND_LINE)
 
     found = anyio.run(run)
     print(found.text if asked.json else _readable(found.body))

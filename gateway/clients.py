@@ -13,6 +13,9 @@ from gateway.config import Config
 from gateway.stores import Store, StoreUnavailable
 from providers._words import Budget
 
+UNNAMED, COMMAND_LINE = "default", "command line"
+"""The clients that come in without a token."""
+
 _DAY = Budget("daily")
 
 
@@ -50,6 +53,9 @@ async def admit(store: Store, config: Config, name: str, now: float) -> Refusal 
 
 async def today(store: Store, config: Config, now: float) -> list[dict[str, Any]]:
     """Searches of today per client, as the status shows them."""
-    names = [token.name for token in config.server.tokens] or ["default"]
-    counted = await store.counted([_counter(name, now) for name in names])
-    return [{"name": name, "searches_today": counted.get(_counter(name, now), 0)} for name in names]
+    tokens = [token.name for token in config.server.tokens]
+    named = tokens or [UNNAMED]
+    # who needs no token is told of once there was one
+    counted = await store.counted([_counter(name, now) for name in (*tokens, UNNAMED, COMMAND_LINE)])
+    came = [name for name in (UNNAMED, COMMAND_LINE) if name not in named and _counter(name, now) in counted]
+    return [{"name": name, "searches_today": counted.get(_counter(name, now), 0)} for name in (*named, *came)]
