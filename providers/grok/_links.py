@@ -51,7 +51,9 @@ def without_thoughts(text: str) -> str:
 
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 _CALL = re.compile(
-    r"(?<![A-Za-z0-9_])(?:citation_card|source_cards?|citations?|references?|sources?)\s{0,3}\(", re.IGNORECASE
+    # a space after an everyday word makes it prose: "sources (see …)"
+    r"(?<![A-Za-z0-9_])(?:(?:citation_card|source_cards?)\s{0,3}|citations?|references?|sources?)\(",
+    re.IGNORECASE,
 )
 _ENDS = frozenset(' \t\n\r\f\v<>"`\u3000')
 _BARE_ENDS = _ENDS | frozenset("[]{}|'，。、；：！？（）《》【】「」『』“”‘’…")
