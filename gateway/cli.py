@@ -37,6 +37,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         return command(asked)
     except ConfigUnparsable as faults:
+        for warning in faults.warnings:
+            print(f"websearch-gateway: warning: {warning}", file=sys.stderr)
         _complain("the configuration cannot be used", faults.complaints)
         return USAGE
     except KeyboardInterrupt:
@@ -130,6 +132,7 @@ def _serve(asked: argparse.Namespace) -> int:
             "websearch-gateway: this serves HTTP; for MCP over standard input and output, use: stdio", file=sys.stderr
         )
 
+    from gateway.doors.access import binding_refusal
     from gateway.doors.serving import ListenError, serve
     from gateway.gateway import Gateway
 
@@ -137,19 +140,27 @@ def _serve(asked: argparse.Namespace) -> int:
 
     async def reload() -> None:
         """Go on with what file and environment say now, unless that is faulty."""
+        old = gateway.config
         try:
             read = load(os.environ)
-            faults: Sequence[str] = read.errors
         except ConfigUnparsable as refused:
-            faults = refused.complaints
-        if faults:
-            log.error("reload: the old configuration stays in force: %s", "; ".join(faults))
+            _refuse(refused.complaints)
             return
-        old = gateway.config
-        server = replace(read.server, host=old.server.host, port=old.server.port)
-        set_up(read)
-        await gateway.reload(replace(read, server=server, state=old.state))
-        log.info("reload: the new configuration is in force; the chain is %s", _names(read))
+        new = replace(
+            read,
+            server=replace(read.server, host=old.server.host, port=old.server.port),
+            state=old.state,
+            # what searches under way still use must not be logged either
+            secrets=tuple(dict.fromkeys((*read.secrets, *old.secrets))),
+        )
+        if faults := [*new.errors, *filter(None, [binding_refusal(new)])]:
+            _refuse(faults)
+            return
+        set_up(new)
+        for warning in new.warnings:
+            log.warning("reload: %s", warning)
+        await gateway.reload(new)
+        log.info("reload: the new configuration is in force; the chain is %s", _names(new))
 
     try:
         serve(gateway, reload=reload)
@@ -157,6 +168,10 @@ def _serve(asked: argparse.Namespace) -> int:
         _complain("cannot serve", [str(refused)])
         return USAGE
     return 0
+
+
+def _refuse(faults: Sequence[str]) -> None:
+    log.error("reload: the old configuration stays in force: %s", "; ".join(faults))
 
 
 def _names(config: Config) -> str:
