@@ -64,6 +64,8 @@ class Chain:
 
     def order(self, query: Query) -> Sequence[Candidate]:
         """The configured order; whoever can be held to the query's hosts comes before the rest."""
+        if not query.include_domains:
+            return self.candidates
         return sorted(self.candidates, key=lambda candidate: not honesty.enforced(query, candidate.adapter))
 
     async def walk(self, query: Query, deadline: Deadline, audit: Audit) -> Walked:
@@ -77,10 +79,11 @@ class Chain:
                 audit.add(step)
             if won is not None:
                 return _settled(audit, won, query)
-        if (late := self._worth_waiting_for(audit, deadline)) is not None:
+        latest = self._clock.wall() + min(deadline.left() - 1, LOOK_BACK_S)
+        if (late := self._worth_waiting_for(audit, latest)) is not None:
             candidate = next(each for each in order if each.name == late.provider)
             await self._clock.sleep(max(0.0, (late.ready_at or 0.0) - self._clock.wall()))
-            patience = min(deadline.left() - 1, LOOK_BACK_S)
+            patience = latest - self._clock.wall()
             steps, won = await self._consider(candidate, query, deadline, patience_s=patience)
             audit.replace(late, steps)
             if won is not None:
@@ -175,9 +178,9 @@ class Chain:
     async def _wait_and_reserve(self, visit: _Visit) -> Step | None:
         lane = visit.lane
         patience_ms = round(min(visit.patience_s, visit.deadline.left()) * 1000)
-        wait_ms = await pace.turn(self._store, lane, patience_ms)
+        wait_ms = await pace.turn(self._store, lane, patience_ms, self._clock.wall())
         if wait_ms is None:
-            return skipped(lane.provider, Skip.LOCAL_RATE, ready_at=self._clock.wall() + visit.patience_s)
+            return skipped(lane.provider, Skip.LOCAL_RATE, ready_at=await pace.next_at(self._store, lane))
         if wait_ms:
             await self._clock.sleep(wait_ms / 1000)
             if skip := await self._reason_to_skip(visit):
@@ -196,7 +199,7 @@ class Chain:
         reply = await visit.adapter.send(draft, limit_s)
         if reply.cut and limit_s < visit.candidate.timeout_s:
             # the search ran out of time, not the provider: nobody rests for that
-            return Step(visit.lane.provider, Skip.BUDGET_EXHAUSTED, elapsed_ms=reply.elapsed_ms)
+            return replace(asked(visit.lane, visit.candidate, reply), outcome=Skip.BUDGET_EXHAUSTED.value, detail="")
         return await self._followed(visit, reply)
 
     async def _followed(self, visit: _Visit, reply: Reply) -> Reply:
@@ -208,9 +211,8 @@ class Chain:
     # -----------------------------------------------------------------------------------------------------------------
     # what a walk comes to
 
-    def _worth_waiting_for(self, audit: Iterable[Step], deadline: Deadline) -> Step | None:
-        """The skip that ends soonest, when waiting for its end leaves time to ask."""
-        latest = self._clock.wall() + min(deadline.left() - 1, LOOK_BACK_S)
+    def _worth_waiting_for(self, audit: Iterable[Step], latest: float) -> Step | None:
+        """The rest or turn that ends soonest, when that is not after `latest`, seconds since the epoch."""
         resting = [
             step
             for step in audit
