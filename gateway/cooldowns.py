@@ -67,10 +67,11 @@ class Cooldowns:
             return
         scope = lane.narrow if consequence.scope == "key" else lane.wide
         name, why, now = f"rest:{scope}", reply.outcome.value, self._now()
-        # 200 callers on one hanging vendor are one step: only the failure that begins the rest counts
+        # 200 callers on one hanging vendor are one step: only the failure that finds nobody resting counts
+        rested = await self.of(lane) is not None
         first = policy.rest_s(reply, lane.tuning, 1)
-        began = await self._store.rest(name, now + first, why) if first else not await self._store.resting([name])
-        if not began or consequence.streak == "stays":
+        began = await self._store.rest(name, now + first, why) if first else True
+        if rested or not began or consequence.streak == "stays":
             return
         streak = await self._store.count(f"streak:{scope}", now + policy.STREAK_LIFE_S)
         if (longer := policy.rest_s(reply, lane.tuning, streak)) > first:
