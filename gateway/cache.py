@@ -17,7 +17,9 @@ ANSWERS, EMPTIES, ROWS = "answers", "empties", "rows"
 EMPTY_LIFE_S = 60.0
 ROWS_LIFE_S = 3600.0
 MOST_ROWS = 20_000
-"""Search ids kept at once; it bounds the store, not a promise anybody meets: more than five a second for an hour."""
+"""Search ids kept at once. It bounds the store, and is more than anybody meets: over five a second for an hour."""
+TRIM_EVERY = 256
+"""Looking for the oldest of thousands costs more than a search: it is done once in so many ids."""
 
 
 def key(query: Query, max_output_chars: int) -> str:
@@ -54,6 +56,7 @@ class Cache:
         self._now = now
         self.hits = 0
         self.misses = 0
+        self._ids = 0
 
     async def find(self, name: str) -> Hit | None:
         """The kept answer, also when its time is over but it may still stand in for a failed search."""
@@ -83,15 +86,19 @@ class Cache:
         # an answer from the cache, perhaps a stale one, points at these rows with an id of its own
         settings = self._settings
         lasts_s = max(settings.ttl_s, settings.ttl_fresh_s) + settings.stale_if_error_s + ROWS_LIFE_S
-        await home.keep(ROWS, search_id, _packed({"client": client, "rows": rows}), lasts_s, MOST_ROWS)
+        await home.keep(ROWS, search_id, _packed({"client": client, "rows": rows}), lasts_s, self._bound())
 
     async def point_rows(self, search_id: str, client: str, origin: str) -> None:
         """Let another search id stand for the rows behind `origin`."""
-        await self._store.keep(ROWS, search_id, _packed({"client": client, "of": origin}), ROWS_LIFE_S, MOST_ROWS)
+        await self._store.keep(ROWS, search_id, _packed({"client": client, "of": origin}), ROWS_LIFE_S, self._bound())
 
     async def entries(self) -> int:
         """How many answers are kept."""
         return await self._store.kept(ANSWERS) + await self._private.kept(ANSWERS)
+
+    def _bound(self) -> int | None:
+        self._ids += 1
+        return MOST_ROWS if self._ids % TRIM_EVERY == 0 else None
 
     def _ttl_s(self, query: Query) -> float:
         """How long an answer to `query` may be given again; 0 when nothing is kept."""
