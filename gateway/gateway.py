@@ -127,7 +127,9 @@ class Gateway:
 
     async def reload(self, config: Config) -> None:
         """Go on with `config`; searches under way end on the old one. Host, port and state stay."""
-        old, self.setup, self._config = self.setup, await self._set_up(config), config
+        old, new = self.setup, await self._set_up(config)
+        new.cache.hits, new.cache.misses = old.cache.hits, old.cache.misses
+        self.setup, self._config = new, config
         old.retired = True
         if not old.users:
             await old.close()
