@@ -148,7 +148,7 @@ class Served:
 
     def send(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Got:
         given = {"Host": f"127.0.0.1:{self.port}"} | dict(headers or {})
-        if body is not None:
+        if body is not None and "Transfer-Encoding" not in given:
             given.setdefault("Content-Length", str(len(body)))
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
         try:
@@ -220,6 +220,6 @@ def modern(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     params = dict(message.get("params") or {})
     params["_meta"] = {**params.get("_meta", {}), **meta}
     headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": message["method"]}
-    if "name" in params:
+    if isinstance(params.get("name"), str):
         headers["Mcp-Name"] = params["name"]
     return {**message, "params": params}, headers

@@ -231,9 +231,12 @@ async def plain_words(ctx: Context, call_next: CallNext) -> HandlerResult:
 
 
 async def serve_stdio(gateway: Gateway) -> None:
-    """Serve one client over this process's stdin and stdout, until it closes the one or the other."""
+    """Serve one client over this process's stdin and stdout, until it closes the one or the other.
+
+    `gateway` has been entered.
+    """
     from gateway.doors.stdio import pipes
 
     server = MCPServer(gateway)
-    async with gateway, pipes() as (incoming, outgoing):
+    async with pipes() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())

@@ -104,14 +104,17 @@ async def _serve(gateway: Gateway, sockets: list[socket.socket], reload: Reload 
             start(reload())
 
     with _handling({"SIGTERM": terminate, "SIGINT": interrupt, "SIGHUP": hang_up}):
-        for each in sockets:
-            name, number = each.getsockname()[:2]
-            log.info("listening on http://%s:%d/mcp", f"[{name}]" if ":" in name else name, number)
         await running.serve(sockets)
 
 
 class Server(uvicorn.Server):
     """uvicorn's server, but signals are ours: it would end the process by the signal instead of with 0."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for each in sockets or []:
+            name, number = each.getsockname()[:2]
+            log.info("listening on http://%s:%d/mcp", f"[{name}]" if ":" in name else name, number)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -1,0 +1,181 @@
+"""MCP over stdin and stdout, against a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+from tests.doors_fixtures import FOUND, HANDSHAKE, MODERN, call, modern
+
+ROOT = Path(__file__).parent.parent
+INITIALIZE: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": "i",
+    "method": "initialize",
+    "params": {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}},
+}
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+class Piped:
+    """A running process, spoken to line by line."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self.stdin: IO[bytes] = process.stdin
+        self.stdout: IO[bytes] = process.stdout
+        self.stderr: IO[bytes] = process.stderr
+
+    def say(self, *messages: dict[str, Any] | bytes) -> None:
+        for message in messages:
+            self.stdin.write(message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")
+        self.stdin.flush()
+
+    def hear(self) -> Any:
+        return json.loads(self.stdout.readline())
+
+    def until_logged(self, words: str) -> str:
+        for line in self.stderr:
+            if words in line.decode():
+                return line.decode()
+        raise AssertionError(f"never logged: {words}")
+
+    def finish(self) -> list[Any]:
+        """Close stdin: everything that was still said."""
+        self.stdin.close()
+        said = [json.loads(line) for line in self.stdout]
+        assert self.process.wait(20) == 0
+        return said
+
+
+@contextmanager
+def piped(*arguments: str, **environment: str) -> Iterator[Piped]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.doors_process", "stdio", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+    ) as process:
+        too_late = threading.Timer(30, process.kill)
+        too_late.start()
+        try:
+            yield Piped(process)
+        finally:
+            too_late.cancel()
+            process.kill()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "gbk", "ascii:strict"])
+def test_stdout_carries_protocol_lines_in_utf_8_whatever_the_console_speaks(encoding: str) -> None:
+    with piped(PYTHONIOENCODING=encoding, PYTHONUTF8="0") as pipe:
+        pipe.say(INITIALIZE, INITIALIZED)
+        assert pipe.hear()["result"]["serverInfo"]["name"] == "websearch-gateway"
+        pipe.say(call({"query": "雪"}))
+        line = pipe.stdout.readline()
+        assert "雪の結晶".encode() in line
+        assert json.loads(line)["result"]["structuredContent"] == FOUND
+        assert pipe.finish() == []
+        log = pipe.stderr.read()
+    assert b"a stray line" in log
+    assert b"entered " in log
+
+
+def test_modern_requests_need_no_handshake() -> None:
+    with piped() as pipe:
+        pipe.say(modern(call())[0])
+        assert pipe.hear()["result"]["structuredContent"] == FOUND
+
+
+def test_progress_is_told_before_the_answer() -> None:
+    with piped() as pipe:
+        pipe.say(INITIALIZE, INITIALIZED, call(token="t"))
+        assert pipe.hear()["id"] == "i"
+        notes = [pipe.hear()["params"]["message"] for _ in range(2)]
+        assert notes == ["bocha: quota_exhausted (http_403 no money)", "brave: ok"]
+        assert pipe.hear()["id"] == 7
+
+
+@pytest.mark.parametrize("era", [HANDSHAKE, MODERN])
+def test_a_cancelled_search_stops_and_others_go_on(era: str) -> None:
+    with piped("hangs") as pipe:
+        fast = {**call({"query": "fast"}), "id": 8}
+        cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+        if era == MODERN:
+            pipe.say(modern(call())[0])
+        else:
+            pipe.say(INITIALIZE, INITIALIZED, call())
+            assert pipe.hear()["id"] == "i"
+        pipe.until_logged("entered")
+        pipe.say(cancelled)
+        pipe.until_logged("left")
+        pipe.say(modern(fast)[0] if era == MODERN else fast)
+        assert pipe.hear()["id"] == 8
+        assert pipe.finish() == []
+        assert b"Traceback" not in pipe.stderr.read()
+
+
+def test_calls_under_way_are_answered_after_the_end_of_stdin() -> None:
+    with piped("hangs") as pipe:
+        pipe.say(INITIALIZE, INITIALIZED, call({"query": "slow", "seconds": 0.5}))
+        assert [message["id"] for message in pipe.finish()] == ["i", 7]
+
+
+def test_nobody_searches_on_when_the_other_process_is_gone() -> None:
+    with piped("hangs") as pipe:
+        pipe.say(INITIALIZE, INITIALIZED, call())
+        pipe.until_logged("entered")
+        pipe.stdin.close()
+        pipe.stdout.close()
+        pipe.until_logged("left")
+        assert pipe.process.wait(20) == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        (b"{\n", -32700, "not JSON"),
+        (b"\xff\xfe\n", -32700, "not JSON"),
+        (b"[]\n", -32600, "batches"),
+        (b'{"jsonrpc":"2.0","id":3,"method":"ping","params":[]}\n', -32602, "params must be"),
+        (b" " * (1024 * 1024) + b"{}\n", -32600, "1 MiB"),
+    ],
+)
+def test_what_is_no_message_is_answered_and_the_next_one_served(line: bytes, code: int, words: str) -> None:
+    with piped() as pipe:
+        pipe.say(line, b"\n", INITIALIZE)
+        refused = pipe.hear()
+        assert refused["error"]["code"] == code
+        assert words in refused["error"]["message"]
+        assert pipe.hear()["id"] == "i"
+
+
+def test_a_lone_surrogate_in_the_arguments_is_no_reason_to_stop() -> None:
+    with piped() as pipe:
+        pipe.say(INITIALIZE, INITIALIZED, call({"query": "x\ud800"}))
+        assert pipe.hear()["id"] == "i"
+        assert pipe.hear()["result"]["structuredContent"] == FOUND
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_python_sdk_client_works_in_both_eras(mode: str) -> None:
+    server = StdioServerParameters(command=sys.executable, args=["-m", "tests.doors_process", "stdio"], cwd=ROOT)
+    async with Client(server, mode=mode) as client:
+        assert client.protocol_version == (HANDSHAKE if mode == "legacy" else MODERN)
+        found = await client.call_tool("web_search", {"query": "snow"})
+    assert found.structured_content == FOUND
