@@ -135,8 +135,8 @@ def main() -> int:
         "The official suites (`@modelcontextprotocol/conformance` from npm), unmodified, against the gateway with a",
         "bearer token, which stands in the path since the suites send no headers. Made by",
         "`python -m tests.hosts.conformance`. Most scenarios call tools, prompts and resources that a server would",
-        "have to carry for the suite's sake; the gateway has two tools of its own, so that such a scenario is a skip that",
-        "names what it wants.",
+        "have to carry for the suite's sake; the gateway has two tools of its own, so that such a scenario is a skip",
+        "that names what it wants.",
         "",
     ]
     failed = 0
