@@ -17,13 +17,16 @@ from typing import Any
 import anyio
 
 from gateway import __version__
-from gateway.config import Config, ConfigUnparsable, load, show
+from gateway.config import Config, ConfigUnparsable, StateSettings, load, show
 from gateway.logs import set_up
 
 log = logging.getLogger(__name__)
 
 FOUND, EMPTY, USAGE, UNANSWERED = 0, 1, 2, 3
 """Exit codes of `search`; every command uses 2 for wrong usage and faulty configuration."""
+
+UNREAD = 141
+"""What shells show for a command whose reader went away."""
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +38,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(_with_default(list(sys.argv[1:] if arguments is None else arguments)))
     command: Callable[[argparse.Namespace], int] = asked.run
     try:
-        return command(asked)
+        code = command(asked)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # whoever reads us has seen enough (`| head`); at its end Python would try to write the rest once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
     except ConfigUnparsable as faults:
         for warning in faults.warnings:
             print(f"websearch-gateway: warning: {warning}", file=sys.stderr)
@@ -127,7 +136,7 @@ def _serve(asked: argparse.Namespace) -> int:
     config = _loaded()
     changes = {name: value for name in ("host", "port") if (value := getattr(asked, name)) is not None}
     config = replace(config, server=replace(config.server, **changes))
-    if not sys.stdin.closed and stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):
+    if sys.stdin is not None and not sys.stdin.closed and stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):
         print(
             "websearch-gateway: this serves HTTP; for MCP over standard input and output, use: stdio", file=sys.stderr
         )
@@ -197,7 +206,13 @@ def _stdio(asked: argparse.Namespace) -> int:
 
 
 def _search(asked: argparse.Namespace) -> int:
-    config = _loaded()
+    try:
+        config = _loaded()
+    except ConfigUnparsable as faults:
+        if not asked.json:
+            raise
+        # scripts that parse our output get the answer object even now
+        config = Config(errors=faults.complaints, state=StateSettings("memory"))
     arguments: dict[str, object] = {
         "query": asked.query,
         "max_results": asked.max_results,
