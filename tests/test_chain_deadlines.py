@@ -56,7 +56,7 @@ async def test_a_second_provider_has_what_the_first_one_left(played: Played) -> 
     played.script("tavily", SILENCE)
     played.script("brave", SILENCE)
     chain = [tuned("tavily", timeout_ms=150), "brave", "bocha"]
-    async with running(played, chain, defaults={"total_budget_ms": 300}) as gateway:
+    async with running(played, chain, defaults={"total_budget_ms": 800}) as gateway:
         answer = await ask(gateway)
         assert told(answer) == [
             "tavily timeout no whole reply in 0.1 s",
@@ -76,7 +76,7 @@ async def test_a_limit_of_its_own_that_is_not_longer_than_the_total_is_the_provi
 async def test_an_empty_answer_before_the_total_ran_out_is_incomplete(played: Played) -> None:
     played.script("tavily", success("tavily", n_rows=0))
     played.script("brave", SILENCE)
-    async with running(played, ["tavily", "brave"], defaults={"total_budget_ms": 200}) as gateway:
+    async with running(played, ["tavily", "brave"], defaults={"total_budget_ms": 500}) as gateway:
         answer = await ask(gateway)
     assert told(answer) == ["tavily no_results http_200", "brave budget_exhausted"]
     assert verdict(answer) == ("incomplete", True)
@@ -85,7 +85,7 @@ async def test_an_empty_answer_before_the_total_ran_out_is_incomplete(played: Pl
 async def test_a_trial_that_the_total_cut_has_ended_and_is_no_failure(played: Played) -> None:
     time = HandTime()
     played.script("tavily", failing(500), SILENCE, success("tavily"))
-    async with running(played, ["tavily"], time=time, defaults={"total_budget_ms": 200}) as gateway:
+    async with running(played, ["tavily"], time=time, defaults={"total_budget_ms": 500}) as gateway:
         await ask(gateway, "one")
         time.move(60)
         assert told(await ask(gateway, "two")) == ["tavily budget_exhausted"]
@@ -96,7 +96,7 @@ async def test_a_trial_that_the_total_cut_has_ended_and_is_no_failure(played: Pl
 async def test_with_several_keys_the_one_that_was_cut_ends_the_search(played: Played) -> None:
     played.script("tavily", failing(429), SILENCE)
     keys = {"TAVILY_API_KEY": "tvly-one,tvly-two,tvly-three"}
-    async with running(played, ["tavily", "brave"], keys=keys, defaults={"total_budget_ms": 200}) as gateway:
+    async with running(played, ["tavily", "brave"], keys=keys, defaults={"total_budget_ms": 500}) as gateway:
         answer = await ask(gateway)
     assert [line for line in told(answer) if "skipped" not in line] == [
         "tavily#1 rate_limited http_429",
