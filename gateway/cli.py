@@ -300,6 +300,7 @@ def _explain(asked: argparse.Namespace) -> int:
     import providers
     from gateway import explain
     from gateway.keys import candidate
+    from providers._reading import spellings
 
     if asked.provider not in providers.names():
         _complain(f"no provider is called {asked.provider!r}", [f"there are: {', '.join(providers.names())}"])
@@ -317,6 +318,7 @@ def _explain(asked: argparse.Namespace) -> int:
             _complain("the reply cannot be read", [str(fault)])
             return USAGE
         told = explain.explain(adapter, wire, tuning)
+    told = explain.redacted(told, spellings(config.secrets))
     print(json.dumps(told, ensure_ascii=False) if asked.json else explain.readable(told))
     return 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx2
@@ -12,6 +12,7 @@ import httpx2
 from gateway import answer, policy
 from providers import HTTPProvider, Outcome, Reply, Wire
 from providers._http import transport_failure
+from providers._reading import redact
 
 _NO_REPLY: Mapping[str, type[Exception] | OSError] = {
     "read_timeout": httpx2.ReadTimeout,
@@ -58,6 +59,26 @@ def explain(adapter: HTTPProvider, wire: Wire | str, tuning: policy.Tuning) -> d
     return told | {"results": [], "chain_entry": entry | ({"detail": reply.detail} if reply.detail else {})}
 
 
+def redacted(told: Mapping[str, Any], secret_forms: Sequence[str]) -> dict[str, Any]:
+    """`told` with every secret in the vendor's words replaced: a saved reply may echo what was sent."""
+    theirs = {"vendor_message", "notes", "results", "answer", "chain_entry"} & told.keys()
+    return {**told, **{name: _hidden(told[name], secret_forms) for name in theirs}}
+
+
+def _hidden(value: Any, secret_forms: Sequence[str]) -> Any:
+    if isinstance(value, str):
+        return redact(value, secret_forms)
+    if isinstance(value, list):
+        return [_hidden(each, secret_forms) for each in value]
+    if isinstance(value, dict):
+        # who and what are our own words: a short secret must not spoil them
+        return {
+            name: each if name in ("provider", "outcome") else _hidden(each, secret_forms)
+            for name, each in value.items()
+        }
+    return value
+
+
 def readable(told: Mapping[str, Any]) -> str:
     """The same for people."""
     rest = f"{told['rest_s']:g} s" + (", doubled for each further failure in a row" if told["rest_grows"] else "")
@@ -74,8 +95,13 @@ def readable(told: Mapping[str, Any]) -> str:
         lines.append(f"hint      {told['hint']}")
     lines += [f"note      {note}" for note in told["notes"]]
     if "chain_entry" in told:
-        lines.append(f"agent     sees {told['chain_entry']} and gets the next provider's answer")
+        entry = told["chain_entry"]
+        detail = f" ({entry['detail']})" if "detail" in entry else ""
+        lines.append(
+            f"agent     sees {entry['provider']}: {entry['outcome']}{detail}, and gets the next provider's answer"
+        )
     else:
-        lines.append(f"agent     sees {len(told['results'])} results")
+        count = len(told["results"])
+        lines.append(f"agent     sees {count} result{'' if count == 1 else 's'}")
         lines += [f"  {row['title']}\n    {row['url']}" for row in told["results"]]
     return "\n".join(lines)

@@ -491,7 +491,7 @@ def _cause_words(cause: BaseException) -> str:
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"certificate {cause.verify_message}"
     if isinstance(cause, ssl.SSLError):
-        return f"TLS {cause.reason or 'failure'}"
+        return f"TLS {getattr(cause, 'reason', None) or 'failure'}"  # not every one was made by OpenSSL
     if isinstance(cause, socket.gaierror):
         return "EAI_AGAIN" if cause.errno == socket.EAI_AGAIN else "ENOTFOUND"
     if isinstance(cause, OSError) and cause.errno is not None:
