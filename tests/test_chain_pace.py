@@ -141,6 +141,21 @@ async def test_a_turn_that_comes_within_ten_seconds_is_waited_for_when_nobody_el
         assert (used(answer), told(answer), time.now - begun) == ("tavily", [], 6)
 
 
+async def test_who_looks_back_waits_behind_those_who_have_a_turn(played: Played) -> None:
+    time = HandTime(held=True)
+    answers: dict[int, Answer] = {}
+    chain = [tuned("tavily", min_interval_ms=1500)]
+    async with running(played, chain, time=time) as gateway, anyio.create_task_group() as tasks:
+        tasks.start_soon(at_once, gateway, 3, answers)
+        await time.until_sleeping(2)
+        assert sorted(time.slept) == [1.5, 3]
+        time.move(1.5)
+        await time.until_sleeping(1)
+        time.move(1.5)
+    assert {used(each) for each in answers.values()} == {"tavily"}
+    assert played.count("tavily") == 3
+
+
 async def test_a_rest_that_ends_soon_is_not_missed_for_a_turn_that_is_far_off(played: Played, time: HandTime) -> None:
     played.script("brave", failing(429, 8), success("brave"))
     chain = [tuned("tavily", min_interval_ms=60_000), "brave"]
