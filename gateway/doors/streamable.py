@@ -7,8 +7,9 @@ who waits for JSON has left. So the framing is ours; what a message means is the
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -150,11 +151,7 @@ class StreamableHTTP:
         self, request: wire.Request, exchange: Exchange, connection: Connection, receive: Receive, send: Send
     ) -> None:
         """Answer with one JSON body, or not at all when the caller leaves before."""
-        answered: Answered | None = None
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_cancel_when_gone, receive, tasks.cancel_scope)
-            answered = await self._answer(request, exchange, connection)
-            tasks.cancel_scope.cancel()
+        answered = await _unless_gone(receive, self._answer(request, exchange, connection))
         if answered is not None:
             await wire.send_json(send, answered.status, answered.message)
 
@@ -233,8 +230,8 @@ def _connection(
     no structured results, and clients that send no header (Dify, Gemini CLI) read them.
     """
     if version in MODERN_PROTOCOL_VERSIONS or (version is None and _has_envelope(request)):
-        pairs = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-        if twice := find_duplicated_routing_header(pairs):
+        named = [(name.decode("latin-1"), "") for name, _ in scope["headers"] if name.startswith(b"mcp-")]
+        if twice := find_duplicated_routing_header(named):
             return wire.Refused(HEADER_MISMATCH, f"the header {twice} is there more than once", request.id)
         route = classify_inbound_request({"method": request.method, "params": request.params}, headers=headers)
         if isinstance(route, InboundLadderRejection):
@@ -247,6 +244,33 @@ def _connection(
 def _has_envelope(request: wire.Request) -> bool:
     meta = (request.params or {}).get("_meta")
     return isinstance(meta, dict) and PROTOCOL_VERSION_META_KEY in meta
+
+
+async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, Answered]) -> Answered | None:
+    """What `work` brings; None when the caller closes the connection before, which cancels it.
+
+    On every request, so it is asyncio's own means: a task group would cost as much as the rest of the door.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    gone = False
+
+    async def watch() -> None:
+        nonlocal gone
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone = True
+        task.cancel()
+
+    watching = asyncio.create_task(watch())
+    try:
+        return await work
+    except asyncio.CancelledError:
+        if gone and task.uncancel() == 0:
+            return None
+        raise
+    finally:
+        watching.cancel()
 
 
 async def _cancel_when_gone(receive: Receive, scope: anyio.CancelScope) -> None:

@@ -5,6 +5,7 @@ Both MCP doors read and write through here, so that they say the same words.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 
 from mcp_types import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
+from pydantic_core import to_json
 from starlette.types import Receive, Scope, Send
 
 MAX_BODY = 1024 * 1024
@@ -59,7 +61,7 @@ class Refused:
 def read(raw: bytes | bytearray) -> Request | Notification | Refused:
     """One message. What real clients leave out is filled in; everything else that is not JSON-RPC is refused."""
     try:
-        value = json.loads(raw, parse_constant=_no_such_number)
+        value = _READER.decode(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return Refused(PARSE_ERROR, "the message is not JSON")
     if isinstance(value, list):
@@ -90,14 +92,18 @@ def _no_such_number(name: str) -> object:
     raise ValueError(f"JSON knows no {name}")
 
 
+_READER = json.JSONDecoder(parse_constant=_no_such_number)
+_ASCII = json.JSONEncoder(separators=(",", ":"))
+
+
 def encode(message: Mapping[str, Any], *, ascii_only: bool = False) -> bytes:
     """`message` as one line of JSON. `ascii_only`: for readers that take U+2028 or U+0085 for a line's end."""
     if not ascii_only:
         try:
-            return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
-        except UnicodeEncodeError:
+            return to_json(message)
+        except ValueError:
             pass  # a lone surrogate, echoed from the caller: only an escape can carry it
-    return json.dumps(message, separators=(",", ":")).encode()
+    return _ASCII.encode(message).encode()
 
 
 def result(request_id: RequestId, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,6 +123,7 @@ def error(request_id: RequestId | None, code: int, message: str, data: object = 
 # HTTP
 
 
+@functools.lru_cache(64)
 def accepts(accept: str | None) -> tuple[bool, bool]:
     """Whether a caller takes JSON, and whether it asked for an event stream by name. Nothing said means JSON."""
     if accept is None or not accept.strip():
