@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import uvicorn
 
@@ -20,7 +20,7 @@ from gateway.audit import Step
 from gateway.config import Config, ProviderSettings, ServerSettings, Token
 from gateway.doors.app import build
 from gateway.doors.serving import Server, listen
-from gateway.gateway import Answer
+from gateway.gateway import Answer, Gateway
 from providers._words import UNBOUNDED
 
 HANDSHAKE = "2025-11-25"
@@ -135,12 +135,15 @@ class Got:
         return [json.loads(line[6:]) for line in self.body.decode().splitlines() if line.startswith("data: ")]
 
 
+GatewayT = TypeVar("GatewayT", FakeGateway, Gateway)
+
+
 @dataclass(frozen=True, slots=True)
-class Served:
+class Served(Generic[GatewayT]):
     """A gateway behind an address. Nothing is added to what a test sends, but for Host and Content-Length."""
 
     port: int
-    gateway: FakeGateway
+    gateway: GatewayT
 
     @property
     def url(self) -> str:
@@ -175,9 +178,8 @@ class Served:
 
 
 @contextmanager
-def served(gateway: FakeGateway | None = None) -> Iterator[Served]:
+def served(gateway: GatewayT) -> Iterator[Served[GatewayT]]:
     """Serve `gateway` from a thread of its own until the block ends."""
-    gateway = gateway or FakeGateway()
     (listener,) = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
     listener.listen()
@@ -196,7 +198,8 @@ def served(gateway: FakeGateway | None = None) -> Iterator[Served]:
     try:
         yield Served(port, gateway)
     finally:
-        gateway.go_on.set()
+        if isinstance(gateway, FakeGateway):
+            gateway.go_on.set()
         server.should_exit = True
         thread.join(20)
         assert not thread.is_alive()

@@ -17,16 +17,16 @@ PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Served]:
+def site() -> Iterator[Served[FakeGateway]]:
     """With two tokens and one allowed origin."""
     with served(FakeGateway(settings(TOKEN, "other-token", allowed_origins=(ORIGIN,)))) as site:
         yield site
 
 
 @pytest.fixture(scope="module")
-def bare() -> Iterator[Served]:
+def bare() -> Iterator[Served[FakeGateway]]:
     """Without a token."""
-    with served() as bare:
+    with served(FakeGateway()) as bare:
         yield bare
 
 
@@ -35,13 +35,13 @@ def bare() -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("headers", [{}, {"Host": "evil.example.com"}, {"Origin": "https://evil.example.com"}])
-def test_healthz_is_always_ok(site: Served, bare: Served, headers: dict[str, str]) -> None:
+def test_healthz_is_always_ok(site: Served[FakeGateway], bare: Served[FakeGateway], headers: dict[str, str]) -> None:
     for each in (site, bare):
         got = each.send("GET", "/healthz", headers=headers)
         assert (got.status, got.json) == (200, {"status": "ok"})
 
 
-def test_readyz_is_open_and_says_ready(site: Served) -> None:
+def test_readyz_is_open_and_says_ready(site: Served[FakeGateway]) -> None:
     assert site.send("GET", "/readyz").json == {"status": "ready"}
 
 
@@ -70,14 +70,16 @@ def test_readyz_says_what_is_wrong_without_details(gateway: FakeGateway, words: 
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_whoever_looks_for_an_oauth_server_gets_a_plain_json_404(site: Served, method: str, path: str) -> None:
+def test_whoever_looks_for_an_oauth_server_gets_a_plain_json_404(
+    site: Served[FakeGateway], method: str, path: str
+) -> None:
     got = site.send(method, path)
     assert (got.status, got.headers["content-type"]) == (404, "application/json")
     assert "error" in got.json
 
 
 @pytest.mark.parametrize("path", ["/", "/static/page.js", "/openapi.json"])
-def test_the_page_and_its_files_need_no_token(site: Served, path: str) -> None:
+def test_the_page_and_its_files_need_no_token(site: Served[FakeGateway], path: str) -> None:
     assert site.send("GET", path).status != 401
     assert site.send("POST", path).status == 401
 
@@ -88,7 +90,7 @@ def test_the_page_and_its_files_need_no_token(site: Served, path: str) -> None:
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/", "/nope", "/metrics", "/status", "/t/x/mcp", "/sse", "/static"])
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-def test_everything_else_is_401_first(site: Served, method: str, path: str) -> None:
+def test_everything_else_is_401_first(site: Served[FakeGateway], method: str, path: str) -> None:
     got = site.send(method, path, headers={"Mcp-Session-Id": "old", "Origin": "https://evil.example.com"})
     assert got.status == 401
     assert got.headers["www-authenticate"] == "Bearer"
@@ -99,11 +101,11 @@ def test_everything_else_is_401_first(site: Served, method: str, path: str) -> N
     "authorization",
     [f"Bearer {TOKEN}", f"bearer {TOKEN}", f"BEARER   {TOKEN}", f"  Bearer \t {TOKEN} \t", f"Bearer\t{TOKEN}"],
 )
-def test_scheme_case_and_spaces_are_forgiven(site: Served, authorization: str) -> None:
+def test_scheme_case_and_spaces_are_forgiven(site: Served[FakeGateway], authorization: str) -> None:
     assert site.post(PING, {"Authorization": authorization}).status == 200
 
 
-def test_wrong_tokens_get_the_same_bytes_whatever_is_wrong_with_them(site: Served) -> None:
+def test_wrong_tokens_get_the_same_bytes_whatever_is_wrong_with_them(site: Served[FakeGateway]) -> None:
     wrong = [
         "Bearer x",
         f"Bearer {TOKEN[:-1]}",
@@ -126,17 +128,17 @@ def test_wrong_tokens_get_the_same_bytes_whatever_is_wrong_with_them(site: Serve
     }
 
 
-def test_a_missing_header_is_told_apart_from_a_wrong_token(site: Served) -> None:
+def test_a_missing_header_is_told_apart_from_a_wrong_token(site: Served[FakeGateway]) -> None:
     assert site.post(PING).json == {"error": "no token: send Authorization: Bearer <token>"}
 
 
-def test_each_token_counts_under_its_own_name(site: Served) -> None:
+def test_each_token_counts_under_its_own_name(site: Served[FakeGateway]) -> None:
     for token in ("other-token", TOKEN):
         assert site.post(call(), {"Authorization": f"Bearer {token}"}).json["result"]["structuredContent"] == FOUND
     assert [client for _, client in site.gateway.asked[-2:]] == ["t2", "t1"]
 
 
-def test_an_unknown_path_is_404_and_a_wrong_method_405_only_for_those_who_may(site: Served) -> None:
+def test_an_unknown_path_is_404_and_a_wrong_method_405_only_for_those_who_may(site: Served[FakeGateway]) -> None:
     missing = site.send("GET", "/nope", headers=BEARER)
     assert (missing.status, missing.headers["content-type"]) == (404, "application/json")
     wrong = site.send("POST", "/readyz", headers=BEARER)
@@ -144,12 +146,14 @@ def test_an_unknown_path_is_404_and_a_wrong_method_405_only_for_those_who_may(si
 
 
 @pytest.mark.parametrize("path", ["/mcp//", "//mcp", "/MCP", "/healthz/", "/sse"])
-def test_nothing_is_redirected(site: Served, path: str) -> None:
+def test_nothing_is_redirected(site: Served[FakeGateway], path: str) -> None:
     got = site.send("GET", path, headers=BEARER)
     assert (got.status, got.headers["content-type"]) == (404, "application/json")
 
 
-def test_a_token_in_the_query_or_path_counts_only_when_allowed(site: Served, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_token_in_the_query_or_path_counts_only_when_allowed(
+    site: Served[FakeGateway], caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     assert site.post(PING, path=f"/mcp?token={TOKEN}").status == 401
     assert site.post(PING, path=f"/t/{TOKEN}/mcp").status == 401
@@ -198,33 +202,33 @@ def test_every_token_is_compared_even_after_a_match(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "127.0.0.1:9999", "[::1]", "[::1]:80"])
-def test_without_a_token_local_names_are_served(bare: Served, host: str) -> None:
+def test_without_a_token_local_names_are_served(bare: Served[FakeGateway], host: str) -> None:
     assert bare.post(PING, {"Host": host}).status == 200
 
 
 @pytest.mark.parametrize(
     "host", ["search.lan", "127.0.0.1.evil.com", "localhost.evil.com:80", "evil@localhost", "192.168.0.7:8787", ""]
 )
-def test_without_a_token_other_names_are_refused_and_the_setting_is_named(bare: Served, host: str) -> None:
+def test_without_a_token_other_names_are_refused_and_the_setting_is_named(bare: Served[FakeGateway], host: str) -> None:
     got = bare.post(PING, {"Host": host})
     assert got.status == 421
     assert "server.tokens" in got.json["error"]
 
 
 @pytest.mark.parametrize("origin", ["http://localhost:6274", "http://127.0.0.1", "https://[::1]:3000"])
-def test_without_a_token_local_pages_may_call(bare: Served, origin: str) -> None:
+def test_without_a_token_local_pages_may_call(bare: Served[FakeGateway], origin: str) -> None:
     assert bare.post(PING, {"Origin": origin}).status == 200
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example.com", "null", "http://localhost.evil.com", ORIGIN, ""])
-def test_without_a_token_foreign_pages_are_refused(bare: Served, origin: str) -> None:
+def test_without_a_token_foreign_pages_are_refused(bare: Served[FakeGateway], origin: str) -> None:
     got = bare.post(PING, {"Origin": origin})
     assert got.status == 403
     assert "server.allowed_origins" in got.json["error"]
 
 
 @pytest.mark.parametrize("host", ["search.lan:8080", "10.0.0.7", "anything.example.com"])
-def test_with_a_token_any_host_is_served(site: Served, host: str) -> None:
+def test_with_a_token_any_host_is_served(site: Served[FakeGateway], host: str) -> None:
     assert site.post(PING, BEARER | {"Host": host}).status == 200
 
 
@@ -265,14 +269,16 @@ def test_with_allowed_hosts_only_those_are_served() -> None:
         ("null", 403),
     ],
 )
-def test_with_a_token_an_origin_must_be_the_same_host_or_listed(site: Served, origin: str, status: int) -> None:
+def test_with_a_token_an_origin_must_be_the_same_host_or_listed(
+    site: Served[FakeGateway], origin: str, status: int
+) -> None:
     got = site.post(PING, BEARER | {"Host": "gw.example.com", "Origin": origin})
     assert got.status == status
     assert status == 200 or "server.allowed_origins" in got.json["error"]
     assert ("access-control-allow-origin" in got.headers) is origin.startswith(ORIGIN)
 
 
-def test_a_preflight_of_an_allowed_page_needs_no_token(site: Served) -> None:
+def test_a_preflight_of_an_allowed_page_needs_no_token(site: Served[FakeGateway]) -> None:
     asked = {
         "Origin": ORIGIN,
         "Access-Control-Request-Method": "POST",
@@ -285,13 +291,13 @@ def test_a_preflight_of_an_allowed_page_needs_no_token(site: Served) -> None:
     assert "authorization" in got.headers["access-control-allow-headers"]
 
 
-def test_a_preflight_of_a_foreign_page_is_refused(site: Served) -> None:
+def test_a_preflight_of_a_foreign_page_is_refused(site: Served[FakeGateway]) -> None:
     got = site.send("OPTIONS", "/mcp", headers={"Origin": "https://evil.example.com"})
     assert got.status == 403
     assert "access-control-allow-origin" not in got.headers
 
 
-def test_an_allowed_page_may_read_refusals_too(site: Served) -> None:
+def test_an_allowed_page_may_read_refusals_too(site: Served[FakeGateway]) -> None:
     got = site.post(PING, {"Origin": ORIGIN})
     assert (got.status, got.headers["access-control-allow-origin"]) == (401, ORIGIN)
 

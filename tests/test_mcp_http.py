@@ -49,8 +49,8 @@ INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Served]:
-    with served() as site:
+def site() -> Iterator[Served[FakeGateway]]:
+    with served(FakeGateway()) as site:
         yield site
 
 
@@ -68,7 +68,9 @@ def in_era(era: str, message: dict[str, Any]) -> tuple[dict[str, Any], dict[str,
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
 @pytest.mark.parametrize("era", [*HANDSHAKES, MODERN])
-def test_every_revision_is_served_at_both_spellings_of_the_address(site: Served, era: str, path: str) -> None:
+def test_every_revision_is_served_at_both_spellings_of_the_address(
+    site: Served[FakeGateway], era: str, path: str
+) -> None:
     got = site.post(*in_era(era, call()), path=path)
     assert (got.status, got.headers["content-type"]) == (200, "application/json")
     result = got.json["result"]
@@ -77,7 +79,7 @@ def test_every_revision_is_served_at_both_spellings_of_the_address(site: Served,
 
 
 @pytest.mark.parametrize("asked", HANDSHAKES)
-def test_a_handshake_agrees_on_the_revision_that_was_asked_for(site: Served, asked: str) -> None:
+def test_a_handshake_agrees_on_the_revision_that_was_asked_for(site: Served[FakeGateway], asked: str) -> None:
     got = site.post({**INITIALIZE, "params": {**INITIALIZE["params"], "protocolVersion": asked}})
     assert got.json["result"]["protocolVersion"] == asked
     assert got.json["result"]["serverInfo"]["name"] == "websearch-gateway"
@@ -86,7 +88,7 @@ def test_a_handshake_agrees_on_the_revision_that_was_asked_for(site: Served, ask
 @pytest.mark.parametrize("asked", ["2031-01-01", "1.0", 7, None])
 @pytest.mark.parametrize("header", [None, "2031-01-01", "draft"])
 def test_initialize_with_a_missing_or_unknown_version_is_a_handshake(
-    site: Served, asked: object, header: str | None
+    site: Served[FakeGateway], asked: object, header: str | None
 ) -> None:
     params = {name: value for name, value in INITIALIZE["params"].items() if name != "protocolVersion"}
     params |= {} if asked is None else {"protocolVersion": asked}
@@ -95,7 +97,7 @@ def test_initialize_with_a_missing_or_unknown_version_is_a_handshake(
 
 
 @pytest.mark.parametrize("message", [call(), asking("tools/list"), INITIALIZED], ids=["call", "list", "notification"])
-def test_an_unknown_version_is_told_all_that_we_speak(site: Served, message: dict[str, Any]) -> None:
+def test_an_unknown_version_is_told_all_that_we_speak(site: Served[FakeGateway], message: dict[str, Any]) -> None:
     got = site.post(message, {"MCP-Protocol-Version": "2031-01-01"})
     assert got.status == 400
     assert got.json["error"]["code"] == -32022
@@ -103,28 +105,30 @@ def test_an_unknown_version_is_told_all_that_we_speak(site: Served, message: dic
     assert got.json["id"] == message.get("id")
 
 
-def test_a_missing_version_header_gets_structured_results(site: Served) -> None:
+def test_a_missing_version_header_gets_structured_results(site: Served[FakeGateway]) -> None:
     got = site.post(call())
     assert got.json["result"]["structuredContent"] == FOUND
     listed = site.post(asking("tools/list")).json["result"]["tools"]
     assert all("outputSchema" in tool for tool in listed)
 
 
-def test_a_modern_request_without_its_header_is_told_so(site: Served) -> None:
+def test_a_modern_request_without_its_header_is_told_so(site: Served[FakeGateway]) -> None:
     message, headers = modern(call())
     del headers["MCP-Protocol-Version"]
     got = site.post(message, headers)
     assert (got.status, got.json["error"]["code"]) == (400, -32020)
 
 
-def test_discovery_names_every_revision(site: Served) -> None:
+def test_discovery_names_every_revision(site: Served[FakeGateway]) -> None:
     got = site.post(*modern(asking("server/discover")))
     assert got.json["result"]["supportedVersions"] == [*HANDSHAKES, MODERN]
 
 
 @pytest.mark.parametrize("headers", [{"Mcp-Session-Id": "gone"}, {"Mcp-Session-Id": "gone", "Last-Event-ID": "3"}])
 @pytest.mark.parametrize("message", [INITIALIZE, call()], ids=["initialize", "call"])
-def test_unknown_sessions_are_ignored(site: Served, message: dict[str, Any], headers: dict[str, str]) -> None:
+def test_unknown_sessions_are_ignored(
+    site: Served[FakeGateway], message: dict[str, Any], headers: dict[str, str]
+) -> None:
     got = site.post(message, headers)
     assert got.status == 200
     assert "result" in got.json
@@ -140,14 +144,14 @@ def test_unknown_sessions_are_ignored(site: Served, message: dict[str, Any], hea
     [None, "", "*/*", "application/json", "application/*", BOTH, "text/html, */*;q=0.1", "APPLICATION/JSON;q=0.5"],
 )
 @pytest.mark.parametrize("era", [HANDSHAKE, MODERN])
-def test_any_sensible_accept_gets_json(site: Served, era: str, accept: str | None) -> None:
+def test_any_sensible_accept_gets_json(site: Served[FakeGateway], era: str, accept: str | None) -> None:
     message, headers = in_era(era, call())
     got = site.post(message, headers | ({} if accept is None else {"Accept": accept}))
     assert (got.status, got.headers["content-type"]) == (200, "application/json")
 
 
 @pytest.mark.parametrize("accept", ["text/html", "image/png, text/plain", "application/json;q=0"])
-def test_only_an_impossible_accept_is_refused(site: Served, accept: str) -> None:
+def test_only_an_impossible_accept_is_refused(site: Served[FakeGateway], accept: str) -> None:
     got = site.post(call(), {"Accept": accept})
     assert got.status == 406
     assert "Accept" in got.json["error"]["message"]
@@ -155,20 +159,20 @@ def test_only_an_impossible_accept_is_refused(site: Served, accept: str) -> None
 
 @pytest.mark.parametrize("content_type", [None, "text/plain", "application/json; charset=latin-1", "nonsense"])
 @pytest.mark.parametrize("era", [HANDSHAKE, MODERN])
-def test_any_content_type_will_do(site: Served, era: str, content_type: str | None) -> None:
+def test_any_content_type_will_do(site: Served[FakeGateway], era: str, content_type: str | None) -> None:
     message, headers = in_era(era, call())
     got = site.post(message, headers | ({} if content_type is None else {"Content-Type": content_type}))
     assert got.status == 200
 
 
-def test_answers_are_utf_8_with_literal_signs(site: Served) -> None:
+def test_answers_are_utf_8_with_literal_signs(site: Served[FakeGateway]) -> None:
     assert "雪の結晶".encode() in site.post(call()).body
 
 
 @pytest.mark.parametrize("era", [HANDSHAKE, MODERN])
 @pytest.mark.parametrize("token", ["t", 0, 7])
 def test_a_caller_that_wants_progress_and_takes_a_stream_gets_a_note_per_provider(
-    site: Served, era: str, token: object
+    site: Served[FakeGateway], era: str, token: object
 ) -> None:
     message, headers = in_era(era, call(token=token))
     got = site.post(message, headers | {"Accept": BOTH})
@@ -185,7 +189,7 @@ def test_a_caller_that_wants_progress_and_takes_a_stream_gets_a_note_per_provide
 
 
 @pytest.mark.parametrize("accept", [None, "*/*", "application/json"])
-def test_a_progress_token_alone_changes_nothing(site: Served, accept: str | None) -> None:
+def test_a_progress_token_alone_changes_nothing(site: Served[FakeGateway], accept: str | None) -> None:
     got = site.post(call(token="t"), {} if accept is None else {"Accept": accept})
     assert (got.status, got.headers["content-type"]) == (200, "application/json")
 
@@ -196,7 +200,7 @@ def test_an_answer_without_anything_to_report_needs_no_stream() -> None:
     assert (got.status, got.headers["content-type"]) == (200, "application/json")
 
 
-def test_a_caller_that_takes_nothing_but_a_stream_gets_one(site: Served) -> None:
+def test_a_caller_that_takes_nothing_but_a_stream_gets_one(site: Served[FakeGateway]) -> None:
     got = site.post(call(), {"Accept": "text/event-stream"})
     assert got.headers["content-type"] == "text/event-stream"
     assert [event["id"] for event in got.events] == [7]
@@ -204,21 +208,21 @@ def test_a_caller_that_takes_nothing_but_a_stream_gets_one(site: Served) -> None
 
 @pytest.mark.parametrize("era", [HANDSHAKE, MODERN])
 @pytest.mark.parametrize("method", ["notifications/initialized", "notifications/cancelled", "notifications/other"])
-def test_notifications_get_202_and_nothing_else(site: Served, era: str, method: str) -> None:
+def test_notifications_get_202_and_nothing_else(site: Served[FakeGateway], era: str, method: str) -> None:
     got = site.post({"jsonrpc": "2.0", "method": method, "params": {"requestId": 7}}, {"MCP-Protocol-Version": era})
     assert (got.status, got.body) == (202, b"")
     assert "content-type" not in got.headers
     assert got.headers["content-length"] == "0"
 
 
-def test_a_posted_answer_is_taken_and_forgotten(site: Served) -> None:
+def test_a_posted_answer_is_taken_and_forgotten(site: Served[FakeGateway]) -> None:
     got = site.post({"jsonrpc": "2.0", "id": 3, "result": {}})
     assert (got.status, got.body) == (202, b"")
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD"])
 @pytest.mark.parametrize("headers", [{}, {"Accept": "text/event-stream", "Mcp-Session-Id": "x"}])
-def test_only_post_is_allowed(site: Served, method: str, headers: dict[str, str]) -> None:
+def test_only_post_is_allowed(site: Served[FakeGateway], method: str, headers: dict[str, str]) -> None:
     got = site.send(method, "/mcp", headers=headers)
     assert (got.status, got.headers["allow"]) == (405, "POST")
     assert method == "HEAD" or "POST" in got.json["error"]["message"]
@@ -251,7 +255,9 @@ def test_only_post_is_allowed(site: Served, method: str, headers: dict[str, str]
     ],
 )
 @pytest.mark.parametrize("era", [HANDSHAKE, MODERN])
-def test_what_is_no_message_is_refused_in_our_words(site: Served, era: str, body: bytes, code: int, words: str) -> None:
+def test_what_is_no_message_is_refused_in_our_words(
+    site: Served[FakeGateway], era: str, body: bytes, code: int, words: str
+) -> None:
     got = site.post(body, {"MCP-Protocol-Version": era})
     assert got.status == 400
     assert got.json["error"]["code"] == code
@@ -271,7 +277,9 @@ def test_what_is_no_message_is_refused_in_our_words(site: Served, era: str, body
         ({"name": "web_search", "arguments": {"query": "x"}, "_meta": {"progressToken": [1]}}, "not valid"),
     ],
 )
-def test_a_malformed_call_is_refused_in_short_words(site: Served, era: str, params: dict[str, Any], words: str) -> None:
+def test_a_malformed_call_is_refused_in_short_words(
+    site: Served[FakeGateway], era: str, params: dict[str, Any], words: str
+) -> None:
     got = site.post(*in_era(era, asking("tools/call", **params)))
     assert got.status == (400 if era == MODERN else 200)
     assert got.json["error"]["code"] == -32602
@@ -286,7 +294,7 @@ def assert_plain(got: Got) -> None:
     }
 
 
-def test_an_unknown_method_is_told_so_in_each_era(site: Served) -> None:
+def test_an_unknown_method_is_told_so_in_each_era(site: Served[FakeGateway]) -> None:
     assert site.post(asking("nope")).json["error"]["code"] == -32601
     got = site.post(*modern(asking("nope")))
     assert (got.status, got.json["error"]["code"]) == (404, -32601)
@@ -294,7 +302,7 @@ def test_an_unknown_method_is_told_so_in_each_era(site: Served) -> None:
 
 @pytest.mark.parametrize("size", [1024 * 1024 + 1, 5_000_000])
 @pytest.mark.parametrize("declared", [True, False], ids=["declared", "chunked"])
-def test_a_body_over_a_mebibyte_is_413(site: Served, declared: bool, size: int) -> None:
+def test_a_body_over_a_mebibyte_is_413(site: Served[FakeGateway], declared: bool, size: int) -> None:
     body = b" " * size
     if declared:
         got = site.post(body)
@@ -305,7 +313,7 @@ def test_a_body_over_a_mebibyte_is_413(site: Served, declared: bool, size: int) 
     assert got.json["error"]["message"] == "the message is over 1 MiB"
 
 
-def test_a_body_of_exactly_a_mebibyte_is_read(site: Served) -> None:
+def test_a_body_of_exactly_a_mebibyte_is_read(site: Served[FakeGateway]) -> None:
     message = json.dumps(asking("ping")).encode()
     assert site.post(message + b" " * (1024 * 1024 - len(message))).json["result"] == {}
 
@@ -315,7 +323,7 @@ def test_a_body_of_exactly_a_mebibyte_is_read(site: Served) -> None:
 
 
 @pytest.mark.parametrize("era", ["2025-06-18", HANDSHAKE, MODERN])
-def test_both_tools_are_advertised_exactly(site: Served, era: str) -> None:
+def test_both_tools_are_advertised_exactly(site: Served[FakeGateway], era: str) -> None:
     search, status = site.post(*in_era(era, asking("tools/list"))).json["result"]["tools"]
     assert search["name"] == "web_search"
     assert search["inputSchema"] == input_schema(debug=False, provider_names=[])
@@ -327,7 +335,7 @@ def test_both_tools_are_advertised_exactly(site: Served, era: str) -> None:
     assert status["annotations"] == hints | {"title": "Web search status", "openWorldHint": False}
 
 
-def test_the_description_lists_who_is_usable_and_warns_of_what_comes_back(site: Served) -> None:
+def test_the_description_lists_who_is_usable_and_warns_of_what_comes_back(site: Served[FakeGateway]) -> None:
     text = site.post(asking("tools/list")).json["result"]["tools"][0]["description"]
     for words in ("Brave, Tavily", "never instructions", "Do not use freshness unless", "isError", "verdict"):
         assert words in text
@@ -361,21 +369,21 @@ def test_the_provider_argument_is_listed_when_debugging() -> None:
 
 
 @pytest.mark.parametrize("arguments", [None, {}, {"query": "x", "toolCallId": "n8n", "deep": {"a": [1]}}])
-def test_arguments_reach_the_gateway_as_they_came(site: Served, arguments: object) -> None:
+def test_arguments_reach_the_gateway_as_they_came(site: Served[FakeGateway], arguments: object) -> None:
     message = call()
     message["params"]["arguments"] = arguments
     assert "result" in site.post(message).json
     assert site.gateway.asked[-1] == (arguments or {}, "default")
 
 
-def test_a_lone_surrogate_reaches_the_gateway_and_comes_back_escaped(site: Served) -> None:
+def test_a_lone_surrogate_reaches_the_gateway_and_comes_back_escaped(site: Served[FakeGateway]) -> None:
     body = json.dumps(call({"query": "x\ud800y"}, id="\ud800")).encode()
     got = site.post(body)
     assert got.json["id"] == "\ud800"
     assert site.gateway.asked[-1][0] == {"query": "x\ud800y"}
 
 
-def test_the_status_keeps_its_nulls(site: Served) -> None:
+def test_the_status_keeps_its_nulls(site: Served[FakeGateway]) -> None:
     result = site.post(call({}, tool="web_search_status")).json["result"]
     assert result["structuredContent"]["network"] == {"proxy": None}
     assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
@@ -416,16 +424,18 @@ def test_a_fault_of_ours_is_told_in_fixed_words_and_explained_in_the_log(
         ("prompts/list", {"prompts": []}),
     ],
 )
-def test_hosts_may_ask_for_what_we_do_not_have(site: Served, method: str, expected: dict[str, Any]) -> None:
+def test_hosts_may_ask_for_what_we_do_not_have(
+    site: Served[FakeGateway], method: str, expected: dict[str, Any]
+) -> None:
     assert site.post(asking(method)).json["result"] == expected
 
 
 @pytest.mark.parametrize(("method", "params"), [("resources/read", {"uri": "x://y"}), ("prompts/get", {"name": "x"})])
-def test_what_we_do_not_have_cannot_be_read(site: Served, method: str, params: dict[str, Any]) -> None:
+def test_what_we_do_not_have_cannot_be_read(site: Served[FakeGateway], method: str, params: dict[str, Any]) -> None:
     assert site.post(asking(method, **params)).json["error"]["code"] == -32602
 
 
-def test_listening_for_changes_is_switched_off(site: Served) -> None:
+def test_listening_for_changes_is_switched_off(site: Served[FakeGateway]) -> None:
     got = site.post(*modern(asking("subscriptions/listen", notifications={"toolsListChanged": True})))
     assert (got.status, got.json["error"]["code"]) == (404, -32601)
 

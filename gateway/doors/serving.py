@@ -24,6 +24,9 @@ DRAIN_S = 1.0
 GRACE_S = 8
 """Seconds that running calls may take to end after that. Container runtimes kill ten seconds after SIGTERM."""
 
+KEEP_ALIVE_S = 75
+"""Seconds an idle connection stays open: longer than clients keep theirs, so that none sends into a closing one."""
+
 Reload = Callable[[], Awaitable[None]]
 
 
@@ -76,6 +79,7 @@ async def _serve(gateway: Gateway, sockets: list[socket.socket], reload: Reload 
             access_log=False,
             server_header=False,
             proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=GRACE_S,
         )
     )
