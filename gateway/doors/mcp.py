@@ -114,8 +114,8 @@ class MCPServer(Server[dict[str, Any]]):
                 return await self._search(context, params.arguments or {})
             if params.name == prefix + STATUS:
                 return await self._status()
-        # the one edge where anything is caught: the SDK would tell handshake callers the exception's own words
         except Exception:
+            # the one edge where anything is caught: the SDK would tell handshake callers the exception's own words
             incident = secrets.token_hex(4)
             log.exception("internal_error %s", incident)
             return internal_error(incident, search=params.name == prefix + SEARCH)
