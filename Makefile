@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check demo bench lock conformance hosts clean
+.PHONY: help serve test check demo bench chaos lock conformance hosts clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -44,6 +44,9 @@ check: $(VENV)/testing ## Lint, format and types
 
 bench: $(VENV)/testing ## Measure, as ratios to a bare SDK server in the same run
 	$(BIN)/python -m benchmarks.over_http
+
+chaos: $(VENV)/testing ## Kill it under load, and put a crowd before a hanging vendor (a minute or two)
+	$(BIN)/python -m tests.chaos
 
 conformance: $(VENV)/testing ## Run the protocol's conformance suites (needs npm)
 	$(BIN)/python -m tests.hosts.conformance
