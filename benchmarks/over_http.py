@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +34,7 @@ def call(era: str, query: Callable[[int], str], token: str | None) -> Call:
         params: dict[str, Any] = {"name": "web_search", "arguments": {"query": query(number)}}
         heads = [
             "POST /mcp HTTP/1.1",
-            "Host: 127.0.0.1",
+            "Host: 127.0.0.1:80",
             "Content-Type: application/json",
             "Accept: application/json, text/event-stream",
             f"MCP-Protocol-Version: {era}",
@@ -136,7 +137,21 @@ def stop(*processes: subprocess.Popen[str]) -> None:
 def configure(vendors: subprocess.Popen[str], folder: str) -> str:
     """A configuration file: one vendor, no limit, SQLite in `folder`, a token."""
     assert vendors.stdout is not None
-    config = json.loads(vendors.stdout.readline())["config"]
+    told = json.loads(vendors.stdout.readline())
+    config = told["config"]
+    # one ready-made reply: what the vendor computes is not what is measured
+    rows = [
+        {
+            "title": f"Page {at}",
+            "url": f"https://site{at}.example/a",
+            "content": "Some words of text. " * 6,
+            "score": 0.9,
+        }
+        for at in range(5)
+    ]
+    reply = {"status": 200, "body": {"query": "q", "results": rows, "response_time": 0.1}}
+    ask = urllib.request.Request(told["url"] + "/_script/tavily", json.dumps([reply]).encode(), method="POST")
+    urllib.request.urlopen(ask, timeout=10).close()
     config["providers"][0]["quota"] = {"type": "unbounded"}
     config |= {"state": {"type": "sqlite", "path": folder}, "server": {"tokens": [{"name": "bench", "token": TOKEN}]}}
     file = Path(folder, "config.json")

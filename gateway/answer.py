@@ -79,8 +79,6 @@ OUTPUT_SCHEMA: Wire = {
 }
 """What every answer satisfies, errors included."""
 
-SHORTENED = "long texts were shortened; ask with a smaller max_results to read more of each"
-
 
 def is_error(verdict: Verdict) -> bool:
     """Whether the search did not come to an end that an agent may rely on."""
@@ -162,7 +160,7 @@ def no_results_note(verdict: Verdict, steps: Sequence[Step], query: Query, retry
     """What the reader of an answer without results should know, and the next useful step."""
     if verdict == "empty":
         return f"No results: {_names(steps)} searched and found nothing. {_other_words(query)}"
-    again = f"Try again in {retry_after_s} s" if retry_after_s is not None else "Ask the operator to look at the status"
+    again = _again(steps, retry_after_s)
     failed = ", ".join(f"{step.provider} {step.outcome}" for step in steps if not step.conclusive)
     if verdict == "incomplete":
         looked = _names([step for step in steps if step.answered])
@@ -171,6 +169,13 @@ def no_results_note(verdict: Verdict, steps: Sequence[Step], query: Query, retry
             f"Do not conclude that nothing exists. {again}, or use other words."
         )
     return f"Search failed: nobody could answer ({failed}). This says nothing about what exists. {again}."
+
+
+def _again(steps: Sequence[Step], retry_after_s: int | None) -> str:
+    if retry_after_s is not None:
+        return f"Try again in {retry_after_s} s"
+    passing = any(step.outcome.endswith(("probing", "budget_exhausted", "local_rate")) for step in steps)
+    return "Try again" if passing else "Ask the operator to look at the status"
 
 
 def _other_words(query: Query) -> str:

@@ -17,6 +17,7 @@ Verdict = Literal["found", "empty", "incomplete", "failed"]
 
 UNGROUNDED = "ungrounded"
 OFF_SITE = "off_site"
+URLS_TOO_LONG = "urls_too_long"
 
 
 class Skip(StrEnum):
@@ -57,7 +58,7 @@ class Step:
     @property
     def conclusive(self) -> bool:
         """Whether this step proves that this provider has nothing."""
-        return self.answered and (self.detail != OFF_SITE or self.enforced)
+        return self.answered and self.detail != URLS_TOO_LONG and (self.detail != OFF_SITE or self.enforced)
 
     def wire(self) -> dict[str, Any]:
         """The step as callers see it."""

@@ -18,8 +18,6 @@ EMPTY_LIFE_S = 60.0
 ROWS_LIFE_S = 3600.0
 MOST_ROWS = 20_000
 """Search ids kept at once. It bounds the store, and is more than anybody meets: over five a second for an hour."""
-TRIM_EVERY = 256
-"""Looking for the oldest of thousands costs more than a search: it is done once in so many ids."""
 
 
 def key(query: Query, max_output_chars: int) -> str:
@@ -56,7 +54,6 @@ class Cache:
         self._now = now
         self.hits = 0
         self.misses = 0
-        self._ids = 0
 
     async def find(self, name: str) -> Hit | None:
         """The kept answer, also when its time is over but it may still stand in for a failed search."""
@@ -86,19 +83,15 @@ class Cache:
         # an answer from the cache, perhaps a stale one, points at these rows with an id of its own
         settings = self._settings
         lasts_s = max(settings.ttl_s, settings.ttl_fresh_s) + settings.stale_if_error_s + ROWS_LIFE_S
-        await home.keep(ROWS, search_id, _packed({"client": client, "rows": rows}), lasts_s, self._bound())
+        await home.keep(ROWS, search_id, _packed({"client": client, "rows": rows}), lasts_s, MOST_ROWS)
 
     async def point_rows(self, search_id: str, client: str, origin: str) -> None:
         """Let another search id stand for the rows behind `origin`."""
-        await self._store.keep(ROWS, search_id, _packed({"client": client, "of": origin}), ROWS_LIFE_S, self._bound())
+        await self._store.keep(ROWS, search_id, _packed({"client": client, "of": origin}), ROWS_LIFE_S, MOST_ROWS)
 
     async def entries(self) -> int:
         """How many answers are kept."""
         return await self._store.kept(ANSWERS) + await self._private.kept(ANSWERS)
-
-    def _bound(self) -> int | None:
-        self._ids += 1
-        return MOST_ROWS if self._ids % TRIM_EVERY == 0 else None
 
     def _ttl_s(self, query: Query) -> float:
         """How long an answer to `query` may be given again; 0 when nothing is kept."""

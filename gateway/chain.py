@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from gateway import budgets, filters, honesty, pace
-from gateway.audit import OFF_SITE, Audit, Skip, Step, asked, seconds, skipped
+from gateway.audit import OFF_SITE, URLS_TOO_LONG, Audit, Skip, Step, asked, seconds, skipped
 from gateway.clock import Clock, Deadline
 from gateway.cooldowns import HUMAN, Cooldowns
 from gateway.history import History
@@ -124,7 +124,8 @@ class Chain:
             if done.outcome is Outcome.OK:
                 if (won := _won(candidate, query, done)).rows:
                     return steps, won
-                done = replace(done, outcome=Outcome.NO_RESULTS, detail=OFF_SITE)
+                unusable = URLS_TOO_LONG if won.kept.results else OFF_SITE
+                done = replace(done, outcome=Outcome.NO_RESULTS, detail=unusable)
             steps.append(asked(lane, candidate, done, enforced=honesty.enforced(query, candidate.adapter)))
             helps = ANOTHER_ADDRESS_HELPS if candidate.adapter.keys_are_addresses else ANOTHER_KEY_HELPS
             if done.outcome not in helps:

@@ -125,6 +125,8 @@ def _loaded() -> Config:
     set_up(config)
     for warning in config.warnings:
         print(f"websearch-gateway: warning: {warning}", file=sys.stderr)
+    if config.errors:
+        _complain("the configuration is faulty, so no provider is asked", config.errors)
     return config
 
 
@@ -273,13 +275,10 @@ def _status(asked: argparse.Namespace) -> int:
         return USAGE if config.errors else 0
     for line in told["providers"]:
         used = "" if line["used_requests"] is None else f"{line['used_requests']} used, {line['quota_profile']}"
-        print(f"{line['name']:<12} {line['state']:<36} {used}  {line.get('warning', '')}".rstrip())
+        print(f"{line['name']:<12} {line['state'] or 'unknown':<36} {used}  {line.get('warning', '')}".rstrip())
     print(f"\nconfiguration  {told['config']['source'] or 'none: built-in defaults and environment'}")
     print(f"state          {told['state']['type']}, {'kept' if told['state']['persistent'] else 'lost at the end'}")
-    if told["config"]["error"]:
-        _complain("the configuration is faulty", config.errors)
-        return USAGE
-    return 0
+    return USAGE if config.errors else 0
 
 
 def _config(asked: argparse.Namespace) -> int:

@@ -63,7 +63,9 @@ class Cooldowns:
         """Let the consequence of `reply` happen."""
         consequence = policy.CONSEQUENCES[reply.outcome]
         if consequence.streak == "clears":
-            await self._store.clear(*(f"streak:{scope}" for scope in lane.scopes))
+            # nearly always there is nothing to forget, and a look costs a fraction of a write
+            if running := await self._store.counted([f"streak:{scope}" for scope in lane.scopes]):
+                await self._store.clear(*running)
             return
         scope = lane.narrow if consequence.scope == "key" else lane.wide
         name, why, now = f"rest:{scope}", reply.outcome.value, self._now()

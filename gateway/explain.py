@@ -11,8 +11,8 @@ import httpx2
 
 from gateway import answer, policy
 from providers import HTTPProvider, Outcome, Reply, Wire
-from providers._http import transport_failure
 from providers._reading import redact
+from providers._transport import transport_failure
 
 _NO_REPLY: Mapping[str, type[Exception] | OSError] = {
     "read_timeout": httpx2.ReadTimeout,
@@ -81,14 +81,14 @@ def _hidden(value: Any, secret_forms: Sequence[str]) -> Any:
 
 def readable(told: Mapping[str, Any]) -> str:
     """The same for people."""
-    rest = f"{told['rest_s']:g} s" + (", doubled for each further failure in a row" if told["rest_grows"] else "")
+    rest = f"{told['rest_s']:.0f} s" + (", doubled for each further failure in a row" if told["rest_grows"] else "")
     lines = [
         f"outcome   {told['outcome']}",
         f"because   {told['row']}",
         f"rest      {rest if told['rest_s'] else 'none'}",
     ]
     if told["retry_after_s"] is not None:
-        lines.append(f"vendor    wants to be left alone for {told['retry_after_s']:g} s")
+        lines.append(f"vendor    wants to be left alone for {told['retry_after_s']:.0f} s")
     if told["vendor_message"]:
         lines.append(f"message   {told['vendor_message']}")
     if told["hint"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import secrets
@@ -14,8 +15,8 @@ from typing import Any, Self
 import anyio
 
 import providers
-from gateway import answer, cache, clients, keys, query, status
-from gateway.audit import Audit, Skip, Step, skipped, verdict
+from gateway import answer, cache, clients, keys, landing, query, status
+from gateway.audit import Audit, Step
 from gateway.cache import Cache, Hit
 from gateway.chain import Chain, Walked
 from gateway.clock import Clock, Deadline
@@ -68,6 +69,7 @@ class Setup:
     candidates: tuple[keys.Candidate, ...]
     chain: Chain
     cache: Cache
+    number: int
     usable: tuple[str, ...] = ()
     users: int = 0
     retired: bool = field(default=False)
@@ -93,6 +95,7 @@ class Gateway:
         self._config = config
         self._fresh_start = fresh_start
         self._stack = AsyncExitStack()
+        self._numbers = itertools.count(1)
 
     @property
     def config(self) -> Config:
@@ -160,13 +163,15 @@ class Gateway:
         try:
             found = await self._search(setup, arguments, client, progress)
         except query.ArgumentError as mistake:
-            found = Answer(_failed([], f"Search failed: {mistake}"), is_error=True, argument_error=True)
+            found = Answer(landing.failed([], f"Search failed: {mistake}"), is_error=True, argument_error=True)
         except Exception:
             # the one edge: whatever we did wrong, the caller gets an answer and the log the cause
             incident = secrets.token_hex(4)
             log.exception("internal_error %s", incident)
             words = f"Search failed: the gateway itself had a fault; its log explains incident {incident}."
-            found = Answer(_failed(answer.gateway_step("internal_error", f"incident {incident}"), words), is_error=True)
+            found = Answer(
+                landing.failed(answer.gateway_step("internal_error", f"incident {incident}"), words), is_error=True
+            )
         finally:
             await setup.leave()
         found.body["meta"]["elapsed_ms"] = max(0, round((self.clock.ticks() - started) * 1000))
@@ -180,17 +185,17 @@ class Gateway:
             words = "Search failed: the gateway's configuration is faulty, so nobody was asked: " + "; ".join(
                 config.errors
             )
-            return Answer(_failed(answer.gateway_step("config_error", config.errors[0]), words), is_error=True)
+            return Answer(landing.failed(answer.gateway_step("config_error", config.errors[0]), words), is_error=True)
         asked = query.read(arguments, debug=config.debug, provider_names=providers.names())
         if asked.query.include_content:
             asked = replace(asked, notes=(*asked.notes, NO_PAGES))
         if (refusal := await clients.admit(self.store, config, client, self.clock.wall())) is not None:
-            return Answer(_failed(refusal.chain, refusal.words, refusal.retry_after_s), is_error=True)
+            return Answer(landing.failed(refusal.chain, refusal.words, refusal.retry_after_s), is_error=True)
         only = self._only(setup, asked.provider)
         if not setup.candidates or (asked.provider and only is None):
             who = f"{asked.provider} is not configured" if asked.provider else "no search provider is configured"
             words = f"Search failed: {who}. The operator has to set a key or an address; web_search_status lists which."
-            return Answer(_failed(answer.gateway_step("no_provider", who), words), is_error=True)
+            return Answer(landing.failed(answer.gateway_step("no_provider", who), words), is_error=True)
         cached = asked.use_cache and only is None
         name = cache.key(asked.query, config.defaults.max_output_chars)
         kept = await setup.cache.find(name) if cached else None
@@ -199,7 +204,7 @@ class Gateway:
             return await self._from_cache(setup, kept, client, asked.notes)
         if cached and (tried := await setup.cache.find_empty(name)) is not None:
             setup.cache.hits += 1
-            return _again_empty(tried, asked.notes)
+            return Answer(landing.again_empty(tried.body, tried.age_s, asked.notes), is_error=False)
         setup.cache.misses += 1 if cached else 0
 
         me = object()
@@ -219,9 +224,12 @@ class Gateway:
                 await setup.leave()
 
         limit_s = config.total_budget_ms / 1000
-        landed, audit = await self._flights.join(name if cached else None, fly, limit_s, progress)
+        # nobody joins a search that an older configuration began
+        shared = f"{setup.number}:{name}" if cached else None
+        landed, audit = await self._flights.join(shared, fly, limit_s, progress)
         if landed is None:
-            landed = _Landed(self._cut_off(setup, asked.query, audit))
+            order = [each.name for each in setup.chain.order(asked.query)]
+            landed = _Landed(landing.cut_off(audit, order, asked.query, self.clock.wall()))
         return await self._landed(setup, landed, kept, client, me, asked.notes)
 
     def _only(self, setup: Setup, name: str | None) -> keys.Candidate | None:
@@ -231,42 +239,18 @@ class Gateway:
     # from a walk to an answer
 
     async def _land(
-        self,
-        setup: Setup,
-        asked: providers.Query,
-        walked: Walked,
-        cache_name: str | None,
-        client: str,
-        starter: object,
+        self, setup: Setup, asked: providers.Query, walked: Walked, cache_name: str | None, client: str, starter: object
     ) -> _Landed:
         """Build the answer of a walk once, for all its callers, and keep what may be kept."""
-        chain = [step.wire() for step in walked.steps]
         if walked.winner is None:
-            came_to = verdict(walked.steps, found=False)
-            words = answer.no_results_note(came_to, walked.steps, asked, walked.retry_after_s)
-            retry = walked.retry_after_s if came_to != "empty" else None
-            body = answer.body(verdict=came_to, chain=chain, search_id="", note=words, extra={"retry_after_s": retry})
-            if cache_name is not None and came_to == "empty":
+            body = landing.nothing(walked.steps, asked, walked.retry_after_s)
+            if cache_name is not None and body["meta"]["verdict"] == "empty":
                 with suppress(StoreUnavailable):
                     await setup.cache.put_empty(cache_name, asked, body)
             return _Landed(body)
-        shown = walked.rows[: asked.max_results]
-        rows, written, truncated = answer.text_parts(
-            shown, walked.answer, walked.winner, setup.config.defaults.max_output_chars
-        )
-        body = answer.body(
-            verdict="found",
-            chain=chain,
-            search_id=secrets.token_hex(16),
-            results=rows,
-            answer=written,
-            provider_used=walked.winner,
-            note=answer.sentence([*walked.notes, answer.SHORTENED if truncated else ""]),
-            extra={"filters": dict(walked.filters), "truncated": len(written) < len(walked.answer)},
-        )
-        untrimmed = [answer.whole_row(row, walked.winner) for row in walked.rows]
+        body, rows = landing.found(walked, walked.winner, asked, setup.config.defaults.max_output_chars)
         with suppress(StoreUnavailable):
-            await setup.cache.put_rows(body["meta"]["search_id"], client, untrimmed, may_store=walked.may_store)
+            await setup.cache.put_rows(body["meta"]["search_id"], client, rows, may_store=walked.may_store)
             if cache_name is not None:
                 await setup.cache.put(cache_name, asked, body, may_store=walked.may_store)
         return _Landed(body, starter)
@@ -276,10 +260,10 @@ class Gateway:
     ) -> Answer:
         """One caller's own answer from what the flight brought home."""
         meta = landed.body["meta"]
-        if meta["verdict"] in ("incomplete", "failed") and kept is not None:
+        if answer.is_error(meta["verdict"]) and kept is not None:
             failed_now = f"Search failed now: this answer is {kept.age_s} s old"
-            return await self._from_cache(setup, kept, client, (failed_now, *notes), chain=meta["fallback_chain"])
-        own = _own_copy(landed.body, notes)
+            return await self._from_cache(setup, kept, client, (failed_now, *notes), meta["fallback_chain"])
+        own = landing.own_copy(landed.body, notes)
         if landed.starter is me:
             own["meta"]["search_id"] = meta["search_id"]
         elif landed.starter is not None:
@@ -289,32 +273,13 @@ class Gateway:
     async def _from_cache(
         self, setup: Setup, kept: Hit, client: str, notes: tuple[str, ...], chain: list[Any] | None = None
     ) -> Answer:
-        origin = kept.body["meta"]["search_id"]
-        own = _own_copy(kept.body, notes)
-        own["meta"] |= {"cache_hit": True, "cache_age_s": kept.age_s}
-        if chain is not None:
-            own["meta"] |= {"stale": True, "fallback_chain": chain}
-        await self._point(setup, own, client, origin)
+        own = landing.from_cache(kept.body, kept.age_s, notes, chain)
+        await self._point(setup, own, client, kept.body["meta"]["search_id"])
         return Answer(own, is_error=False)
 
     async def _point(self, setup: Setup, own: dict[str, Any], client: str, origin: str) -> None:
         with suppress(StoreUnavailable):
             await setup.cache.point_rows(own["meta"]["search_id"], client, origin)
-
-    def _cut_off(self, setup: Setup, asked: providers.Query, audit: Audit) -> dict[str, Any]:
-        """The answer for a caller whose time is up before the search that it joined is over."""
-        steps = list(audit)
-        if audit.asking is not None:
-            steps.append(Step(audit.asking, Skip.BUDGET_EXHAUSTED.value))
-        considered = {step.provider for step in steps}
-        steps += [
-            skipped(each.name, Skip.BUDGET_EXHAUSTED)
-            for each in setup.chain.order(asked)
-            if each.name not in considered
-        ]
-        came_to = verdict(steps, found=False)
-        words = answer.no_results_note(came_to, steps, asked, None)
-        return answer.body(verdict=came_to, chain=[step.wire() for step in steps], search_id="", note=words)
 
     # -----------------------------------------------------------------------------------------------------------------
     # from a configuration to a setup
@@ -327,7 +292,8 @@ class Gateway:
         for adapter in (each for candidate in candidates for each in candidate.adapters.values()):
             adapter.open()
         chain = Chain(candidates, self.store, self.cooldowns, self.history, self.clock)
-        return Setup(config, tuple(candidates), chain, Cache(config.cache, self.store, self._private, self.clock.wall))
+        kept = Cache(config.cache, self.store, self._private, self.clock.wall)
+        return Setup(config, tuple(candidates), chain, kept, next(self._numbers))
 
     async def _note_usable(self) -> None:
         titles = []
@@ -341,32 +307,3 @@ class Gateway:
 
     async def _close_setup(self) -> None:
         await self.setup.close()
-
-
-def _failed(chain: list[dict[str, Any]], words: str, retry_after_s: int | None = None) -> dict[str, Any]:
-    return answer.body(
-        verdict="failed",
-        chain=chain,
-        search_id=secrets.token_hex(16),
-        note=words,
-        extra={"retry_after_s": retry_after_s},
-    )
-
-
-def _own_copy(body: dict[str, Any], notes: tuple[str, ...]) -> dict[str, Any]:
-    """A caller's own answer: its search id, its notes first. Results are shared, and nobody changes them."""
-    meta = {**body["meta"], "search_id": secrets.token_hex(16)}
-    note = meta.get("note", "")
-    if notes:
-        # the words of an answer without results come first: hosts show the beginning
-        ordered = [note, *notes] if meta["verdict"] != "found" else [*notes, note]
-        meta["note"] = answer.sentence(ordered)
-    return {**body, "meta": meta}
-
-
-def _again_empty(tried: Hit, notes: tuple[str, ...]) -> Answer:
-    own = _own_copy(tried.body, ())
-    again = f"Already searched {tried.age_s} s ago: the same query will not find more now."
-    own["meta"]["note"] = answer.sentence([f"{own['meta']['note']} {again}", *notes])
-    own["meta"] |= {"cache_hit": True, "cache_age_s": tried.age_s}
-    return Answer(own, is_error=False)

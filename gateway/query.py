@@ -110,7 +110,7 @@ def input_schema(*, debug: bool, provider_names: Sequence[str]) -> dict[str, Any
             "minimum": 0,
             "maximum": MOST_PAGES,
             "default": 0,
-            "description": "Also fetch the page text of this many top results. Slower; 0 fetches none.",
+            "description": "Page text of this many top results. Not available yet: a note says so.",
         },
         "use_cache": {
             "type": "boolean",

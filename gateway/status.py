@@ -33,7 +33,7 @@ STATUS_SCHEMA: dict[str, Any] = {
                     "name": {"type": "string"},
                     "in_chain": {"type": "boolean"},
                     "credential_env": {"description": "the variable that configures it; null when none is needed"},
-                    "state": {"type": "string"},
+                    "state": {"description": "active, unconfigured, disabled…, blocked…; null while the store is away"},
                     "used_requests": {"description": "our own count in this period, not the vendor's balance"},
                     "quota_profile": {"type": "string"},
                     "consecutive_failures": {"type": "integer"},
@@ -188,7 +188,7 @@ def _badness(state: str) -> tuple[int, int]:
 
 def _unknown(settings: ProviderSettings) -> dict[str, Any]:
     """A provider about which the store, which knows, cannot be asked."""
-    configured = "disabled" if not settings.in_chain else "unknown"
+    configured = "disabled" if not settings.in_chain else None
     return {
         "name": settings.name,
         "in_chain": settings.in_chain,

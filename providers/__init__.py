@@ -6,7 +6,8 @@ import functools
 import importlib
 import pkgutil
 
-from providers._http import Draft, HTTPProvider, Wire
+from providers._http import Draft, HTTPProvider
+from providers._wire import Wire
 from providers._words import Outcome, Query, Reply, Result, Results, Settings
 
 __all__ = [

@@ -17,7 +17,9 @@ from typing import IO, TYPE_CHECKING, Any
 import httpx2
 from selectolax.lexbor import LexborHTMLParser
 
-from providers._http import CONNECT_S, MAX_BODY, HTTPProvider, Unreadable, Wire
+from providers._http import HTTPProvider
+from providers._transport import CONNECT_S, MAX_BODY
+from providers._wire import Unreadable, Wire
 from providers._words import Outcome, Reply, Settings
 
 if TYPE_CHECKING:

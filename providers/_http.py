@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import base64
-import codecs
-import errno
-import functools
-import json
-import socket
-import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
@@ -21,6 +14,8 @@ import httpx2
 
 from providers import _cutting
 from providers._reading import member, one_line, redact, retry_after, spellings
+from providers._transport import Connections
+from providers._wire import Unreadable, Wire, read_json
 from providers._words import (
     UNBOUNDED,
     Budget,
@@ -29,22 +24,16 @@ from providers._words import (
     Outcome,
     Query,
     Reply,
+    Result,
     Results,
     Row,
     Said,
     Settings,
 )
 
-MAX_BODY = 2 * 1024 * 1024
-"""Bytes of a decoded reply body that are read; more is `server_error`."""
-
-CONNECT_S = 5.0
-"""Seconds one connection may take to be made. A blocked address must not eat a whole time limit."""
-
 USER_AGENT = "Mozilla/5.0 (compatible; websearch-gateway)"
 
-_NO_CHARSETS = frozenset({"unicode-escape", "raw-unicode-escape", "idna", "punycode"})
-"""Codecs that Python has for other things than web pages."""
+LEAST_SECRET = 8
 
 SHARED_TABLE = (
     # What a vendor's own table does not name. 403 stands in `_by_status`: it depends on who wrote the body.
@@ -59,58 +48,12 @@ SHARED_TABLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
-    """A reply as it arrived. Header names are lower case; `now` is the arrival, seconds since the epoch."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-    now: float
-    elapsed_ms: int = 0
-
-    @property
-    def text(self) -> str:
-        """The body in the character set it claims, else UTF-8; what cannot be decoded becomes U+FFFD."""
-        charset = "utf-8"
-        for part in self.headers.get("content-type", "").split(";")[1:]:
-            name, _, value = part.strip().partition("=")
-            if name.lower() == "charset":
-                charset = value.strip("\"' ")
-        try:
-            if codecs.lookup(charset).name in _NO_CHARSETS:
-                charset = "utf-8"
-            return self.body.decode(charset, "replace")
-        except (LookupError, ValueError):
-            return self.body.decode("utf-8", "replace")
-
-    @property
-    def is_page(self) -> bool:
-        """Whether this is a web page rather than data."""
-        head = self.body[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-        return head.startswith((b"<!doctype html", b"<html", b"<head", b"<body")) or (
-            "text/html" in self.headers.get("content-type", "").lower() and not head.startswith((b"{", b"["))
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Draft:
     """A request that is ready to be sent, and what had to be given up to make it."""
 
     request: httpx2.Request
     notes: tuple[str, ...] = ()
     secrets: tuple[str, ...] = field(default=(), repr=False)
-
-
-class Unreadable(ValueError):  # noqa: N818 -- it says what a body is
-    """A body is not what its vendor sends. Never leaves this package."""
-
-
-@dataclass(eq=False, slots=True)
-class _Line:
-    """Connections to a vendor, and how many exchanges are on them."""
-
-    client: httpx2.AsyncClient
-    users: int = 0
 
 
 class HTTPProvider:
@@ -154,7 +97,8 @@ class HTTPProvider:
         """`clock` gives seconds since the epoch."""
         self.settings = settings or Settings()
         self.clock = clock
-        self._line: _Line | None = None
+        self._connections = Connections(self.settings.proxy, clock)
+        self._secrets: dict[str, tuple[str, ...]] = {}
 
     # -----------------------------------------------------------------------------------------------------------------
     # what a vendor says
@@ -222,7 +166,9 @@ class HTTPProvider:
             )
         request.headers.setdefault("User-Agent", USER_AGENT)
         request.headers.setdefault("Accept-Encoding", "gzip, deflate")
-        return Draft(request, (*notes, *self.unmet(query)), self.secrets(key))
+        if key not in self._secrets:
+            self._secrets[key] = self.secrets(key)
+        return Draft(request, (*notes, *self.unmet(query)), self._secrets[key])
 
     async def send(self, draft: Draft, limit_s: float) -> Reply:
         """Send `draft` and wait at most `limit_s` seconds for the whole reply."""
@@ -234,7 +180,8 @@ class HTTPProvider:
         if arrived is None:
             return Reply(Outcome.TIMEOUT, detail=f"no whole reply in {limit_s:.1f} s", cut=True, elapsed_ms=elapsed_ms)
         reply = arrived if isinstance(arrived, Reply) else self.read(arrived)
-        forms = spellings(draft.secrets) if reply.detail or reply.message else ()
+        forms = spellings(draft.secrets)
+        reply = without_echoes(reply, forms)
         return replace(
             reply,
             elapsed_ms=elapsed_ms,
@@ -243,69 +190,17 @@ class HTTPProvider:
             message=redact(reply.message[:1000], forms)[:500],
         )
 
-    def open(self) -> None:
-        """Load certificates and make ready for connections, so that no search has to wait for it.
-
-        What keeps that from working is told by the first exchange, as for any other cause.
-        """
-        with suppress(OSError, ValueError, httpx2.InvalidURL):
-            self._line = self._line or _Line(self._new_client())
-
-    def _new_client(self) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(
-            http2=True,
-            verify=_tls(),
-            proxy=self.settings.proxy,
-            trust_env=False,
-            follow_redirects=False,
-            timeout=httpx2.Timeout(None, connect=CONNECT_S),
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=60),
-        )
-
     async def exchange(self, request: httpx2.Request) -> Wire | Reply:
         """Put `request` on the wire; the reply as it arrived, or what kept it from arriving."""
-        line: _Line | None = None
-        is_whole = False
-        try:
-            line = self._line = self._line or _Line(self._new_client())
-            line.users += 1
-            response = await line.client.send(request, stream=True)
-            try:
-                body = bytearray()
-                async for chunk in response.aiter_bytes():
-                    body += chunk
-                    if len(body) > MAX_BODY:
-                        return Reply(Outcome.SERVER_ERROR, detail=f"http_{response.status_code} reply over 2 MiB")
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await response.aclose()
-            is_whole = True
-        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ValueError) as error:
-            return transport_failure(error)
-        finally:
-            if line is not None:
-                await self._leave(line, is_whole)
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        return Wire(response.status_code, headers, bytes(body), self.clock())
+        return await self._connections.exchange(request)
 
-    async def _leave(self, line: _Line, is_whole: bool) -> None:
-        """One exchange fewer on `line`. After one that did not end with a whole reply nobody new comes to it.
-
-        httpx2 neither resets an HTTP/2 stream that it leaves nor gives its bytes back to the connection's window: two
-        replies of 10 MiB that we stopped reading, or some hundred callers who left, would stall the connection.
-        """
-        line.users -= 1
-        if not is_whole and self._line is line:
-            self._line = None
-        if self._line is not line and not line.users:
-            with anyio.CancelScope(shield=True):
-                await line.client.aclose()
+    def open(self) -> None:
+        """Load certificates and make ready for connections, so that no search has to wait for it."""
+        self._connections.open()
 
     async def aclose(self) -> None:
         """Close every connection. The provider can be used again."""
-        if (line := self._line) is not None:
-            self._line = None
-            await line.client.aclose()
+        await self._connections.aclose()
 
     # -----------------------------------------------------------------------------------------------------------------
     # what a reply means
@@ -398,13 +293,25 @@ def _userinfo(address: SplitResult) -> list[str]:
     return [written, unquote(written), password, unquote(password)]
 
 
-def read_json(text: str) -> object:
-    """`text` as JSON. Raises `Unreadable`, also for nesting that would exhaust the stack."""
-    try:
-        value: object = json.loads(text.lstrip("\ufeff"))
-    except (ValueError, RecursionError):
-        raise Unreadable from None
-    return value
+def without_echoes(reply: Reply, secret_forms: Sequence[str]) -> Reply:
+    """`reply` without the secrets that a vendor put into its results.
+
+    Only a whole secret makes us look closer: results are long, and hardly ever hold one. Short ones are left: as words
+    they would blank honest text.
+    """
+    told = "\n".join((reply.answer, *reply.notes, *(part for row in reply.results for part in _texts(row)))).lower()
+    if not any(len(form) >= LEAST_SECRET and form.lower() in told for form in secret_forms):
+        return reply
+    clean = []
+    for row in reply.results:
+        title, url, snippet, content = (redact(text, secret_forms) for text in _texts(row))
+        clean.append(Result(title, url, snippet, content, row.published))
+    notes = tuple(redact(note, secret_forms) for note in reply.notes)
+    return replace(reply, results=tuple(clean), answer=redact(reply.answer, secret_forms), notes=notes)
+
+
+def _texts(row: Result) -> tuple[str, str, str, str]:
+    return row.title, row.url, row.snippet, row.content
 
 
 def _matches(row: Row, status: int, said: Said) -> str | None:
@@ -426,76 +333,3 @@ def _by_status(status: int, body: object) -> Row:
         # a page, or nothing at all, comes from something in front of the vendor
         return Row(403, Outcome.AUTH_FAILURE if isinstance(body, dict) else Outcome.SERVER_ERROR)
     return Row(status, Outcome.REQUEST_ERROR if 400 <= status < 500 else Outcome.SERVER_ERROR)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# transport
-
-
-@functools.cache
-def _tls() -> ssl.SSLContext:
-    # one context for all: loading the certificate store costs more than a search
-    context = httpx2.create_ssl_context(trust_env=False)
-    # a company's own authority (SSL_CERT_FILE, SSL_CERT_DIR) joins the public roots; httpx2 would let it replace them
-    told = ssl.get_default_verify_paths()
-    if told.cafile not in (None, told.openssl_cafile):
-        context.load_verify_locations(cafile=told.cafile)
-    if told.capath not in (None, told.openssl_capath):
-        context.load_verify_locations(capath=told.capath)
-    return context
-
-
-def transport_failure(error: BaseException) -> Reply:
-    """What a failed exchange means. The detail names the innermost cause and never quotes the request."""
-    if isinstance(error, httpx2.TimeoutException):
-        return Reply(Outcome.TIMEOUT, detail="connect timeout", row="transport: timeout")
-    if isinstance(error, httpx2.DecodingError):
-        return Reply(Outcome.SERVER_ERROR, detail="reply cannot be decompressed", row="transport: decoding")
-    cause = innermost(error)
-    detail = _cause_words(cause)
-    if isinstance(error, httpx2.RemoteProtocolError) and not _cut_short(error):
-        return Reply(Outcome.SERVER_ERROR, detail="reply is not HTTP", row="transport: protocol")
-    if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol | httpx2.LocalProtocolError) or (
-        isinstance(error, ValueError) and not isinstance(error, OSError)
-    ):
-        return Reply(
-            Outcome.REQUEST_ERROR,
-            detail="the address or key cannot be put into a request",
-            setup=True,
-            hint="check the base_url, the proxy and the key",
-            row="transport: nothing sent",
-        )
-    if isinstance(error, httpx2.ProxyError):
-        detail = f"proxy: {detail}"
-    return Reply(Outcome.NETWORK, detail=detail, row="transport: network")
-
-
-def innermost(error: BaseException) -> BaseException:
-    """The cause at the bottom of a chain of wrapped errors."""
-    seen: set[int] = set()
-    while id(error) not in seen:
-        seen.add(id(error))
-        if isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        elif (cause := error.__cause__ or error.__context__) is not None:
-            error = cause
-    return error
-
-
-def _cut_short(error: BaseException) -> bool:
-    words = str(error).lower()
-    return "disconnected" in words or "peer closed" in words or "terminated" in words or "reset" in words
-
-
-def _cause_words(cause: BaseException) -> str:
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"certificate {cause.verify_message}"
-    if isinstance(cause, ssl.SSLError):
-        return f"TLS {getattr(cause, 'reason', None) or 'failure'}"  # not every one was made by OpenSSL
-    if isinstance(cause, socket.gaierror):
-        return "EAI_AGAIN" if cause.errno == socket.EAI_AGAIN else "ENOTFOUND"
-    if isinstance(cause, OSError) and cause.errno is not None:
-        return errno.errorcode.get(cause.errno, type(cause).__name__)
-    if isinstance(cause, httpx2.RemoteProtocolError) or "RemoteProtocolError" in type(cause).__name__:
-        return "connection closed before the reply was whole"
-    return type(cause).__name__

@@ -218,6 +218,11 @@ _FOLD = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
 
 def spellings(secrets: Iterable[str]) -> tuple[str, ...]:
     """Each secret in the forms in which a vendor may echo it: plain, percent-encoded, as in JSON or HTML, base64."""
+    return _spellings(tuple(secrets))
+
+
+@functools.lru_cache(maxsize=64)  # each reply asks for the same ones
+def _spellings(secrets: tuple[str, ...]) -> tuple[str, ...]:
     forms: dict[str, None] = {}
     for secret in secrets:
         if not secret:

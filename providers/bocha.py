@@ -6,8 +6,9 @@ from typing import ClassVar
 
 import httpx2
 
-from providers._http import HTTPProvider, Wire
+from providers._http import HTTPProvider
 from providers._reading import iso_date, member, result, rows
+from providers._wire import Wire
 from providers._words import MANY, Limits, Option, Outcome, Query, Result, Results, Row, Said, monthly
 
 FRESHNESS = {"day": "oneDay", "week": "oneWeek", "month": "oneMonth", "year": "oneYear"}

@@ -9,8 +9,9 @@ from typing import ClassVar, NamedTuple
 import httpx2
 
 from providers import _cutting
-from providers._http import HTTPProvider, Wire
+from providers._http import HTTPProvider
 from providers._reading import member, result, rows
+from providers._wire import Wire
 from providers._words import Limits, Option, Outcome, Query, Result, Results, Row, Said, monthly
 
 FRESHNESS = {"day": "pd", "week": "pw", "month": "pm", "year": "py"}

@@ -13,8 +13,8 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from providers import _cutting
 from providers._browser import BrowserProvider
-from providers._http import Wire
 from providers._reading import iso_date, plain_text, result, rows
+from providers._wire import Wire
 from providers._words import Limits, Option, Outcome, Query, Result, Results, Row, Said
 
 

@@ -9,8 +9,9 @@ from typing import ClassVar
 
 import httpx2
 
-from providers._http import HTTPProvider, Wire
+from providers._http import HTTPProvider
 from providers._reading import member, result, rows
+from providers._wire import Wire
 from providers._words import MANY, Limits, Option, Outcome, Query, Result, Results, Row, Said, monthly
 
 DAYS = {"day": 1, "week": 7, "month": 31, "year": 366}

@@ -11,8 +11,9 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx2
 
 from providers import _cutting
-from providers._http import HTTPProvider, Wire
+from providers._http import HTTPProvider
 from providers._reading import member, one_line, plain_text, result, rows
+from providers._wire import Wire
 from providers._words import Option, Outcome, Query, Result, Results, Row, Said
 
 JSON_HINT = (

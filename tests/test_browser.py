@@ -17,7 +17,8 @@ import trustme
 
 from providers import Draft, Outcome, Reply, Settings, Wire
 from providers._browser import MAX_DEPTH, BrowserProvider, read_page
-from providers._http import MAX_BODY, Unreadable
+from providers._transport import MAX_BODY
+from providers._wire import Unreadable
 
 pytestmark = pytest.mark.anyio
 

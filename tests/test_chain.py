@@ -260,3 +260,17 @@ async def test_with_a_damaged_store_a_search_that_only_limited_providers_could_a
         assert (told(answer), came_to(answer)) == (["tavily skipped:state_unavailable"], ("failed", True, None))
         (tmp_path / FILE_NAME).unlink()
         assert used(await ask(gateway)) == "tavily"
+
+
+async def test_rows_whose_addresses_nobody_can_use_are_no_proof_that_nothing_exists(played: Played) -> None:
+    endless = {"title": "t", "url": "https://a.example/" + "x" * 2048, "content": "c"}
+    played.script("tavily", json_play({"results": [endless]}))
+    async with running(played, ["tavily"]) as gateway:
+        answer = await ask(gateway)
+        assert told(answer) == ["tavily no_results urls_too_long"]
+        assert came_to(answer)[:2] == ("incomplete", True)
+        whole = {**endless, "url": "https://a.example/" + "x" * (2048 - 18)}
+        played.script("tavily", json_play({"results": [endless, whole]}))
+        answer = await ask(gateway, "fern")
+        assert [row["url"] for row in answer.body["results"]] == [whole["url"]]
+        assert "the URL is over 2048 characters" in answer.body["meta"]["note"]

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.audit import Step
 from gateway.gateway import Answer
-from tests.rooms import ask, counted, failing, rest, running, streak, told, tuned, used
+from tests.rooms import ask, configured, counted, failing, rest, running, streak, told, tuned, used
 from tests.vendors import SILENCE, Played, success
 
 pytestmark = pytest.mark.anyio
@@ -162,3 +162,15 @@ async def test_ten_callers_with_ten_deadlines_of_their_own_are_all_answered(play
     for answer in answers:
         assert told(answer) == ["tavily timeout no whole reply in 0.2 s", "brave budget_exhausted"]
         assert answer.body["meta"]["elapsed_ms"] < 1000
+
+
+async def test_nobody_joins_a_search_that_an_older_configuration_began(played: Played) -> None:
+    go = asyncio.Event()
+    played.script("tavily", success("tavily", until=go))
+    async with running(played, ["tavily"]) as gateway:
+        before = asyncio.create_task(ask(gateway))
+        await played.wait_for(1)
+        await gateway.reload(configured(played, ["brave"]))
+        after = await ask(gateway)
+        go.set()
+        assert (used(await before), used(after)) == ("tavily", "brave")

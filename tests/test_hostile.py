@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pytest
 
 import providers
-from providers import HTTPProvider, Outcome, Query, Reply, Settings, _http
+from providers import HTTPProvider, Outcome, Query, Reply, Settings, _transport
 from tests.vendors import (
     GARBAGE,
     RESET,
@@ -222,21 +222,21 @@ async def test_a_vendor_speaks_tls_under_an_authority_of_ones_own(
         authority.write_bytes(played.ca_pem)
         monkeypatch.delenv("SSL_CERT_FILE", raising=False)
         monkeypatch.delenv("SSL_CERT_DIR", raising=False)
-        _http._tls.cache_clear()
-        public = _http._tls().cert_store_stats()["x509_ca"]
+        _transport.tls.cache_clear()
+        public = _transport.tls().cert_store_stats()["x509_ca"]
         monkeypatch.setenv("SSL_CERT_FILE", str(authority))
-        _http._tls.cache_clear()
+        _transport.tls.cache_clear()
         try:
             async with asking(name, played.address(name, played.tls_url)) as ask:
                 assert (await ask()).outcome is Outcome.OK
                 assert played.versions == {"HTTP/2": 1}
-            assert _http._tls().cert_store_stats()["x509_ca"] == public + 1
+            assert _transport.tls().cert_store_stats()["x509_ca"] == public + 1
             async with asking(name, played.address(name, played.untrusted_url)) as ask:
                 reply = await ask()
                 assert reply.outcome is Outcome.NETWORK
                 assert "certificate" in reply.detail
         finally:
-            _http._tls.cache_clear()
+            _transport.tls.cache_clear()
 
 
 @pytest.mark.parametrize("name", [name for name in FACES if name not in HTML])
@@ -245,7 +245,7 @@ async def test_replies_that_we_stopped_reading_do_not_stall_an_http2_connection(
 ) -> None:
     async with Played(tls=True) as played:
         context = ssl.create_default_context(cadata=played.ca_pem.decode())
-        monkeypatch.setattr(_http, "_tls", lambda: context)
+        monkeypatch.setattr(_transport, "tls", lambda: context)
         huge = Play(200, JSON, b" " * 10 * 1024 * 1024)
         async with asking(name, played.address(name, played.tls_url)) as ask:
             played.script(name, *[huge] * 4, success(name))

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers._http import Wire
 from providers._reading import (
     host_of,
     http_date,
@@ -31,6 +30,7 @@ from providers._reading import (
     spellings,
     web_url,
 )
+from providers._wire import Wire
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC).timestamp()
 

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import providers
 from providers import Outcome, Reply, Settings, Wire
-from providers._http import transport_failure
+from providers._transport import transport_failure
 
 FOLDER = Path(__file__).parent / "recordings"
 NOW = datetime.fromisoformat("2026-11-30T12:00:00+00:00").timestamp()

@@ -299,7 +299,7 @@ async def test_a_failing_store_makes_unknown_what_it_knew_and_the_status_recover
         status = await reported(gateway)
         assert status["state"]["error"] == "state.sqlite3 is locked by another process"
         told = {each["name"]: each for each in status["providers"]}
-        assert (told["tavily"]["state"], told["tavily"]["used_requests"]) == ("unknown", None)
+        assert (told["tavily"]["state"], told["tavily"]["used_requests"]) == (None, None)
         assert told["exa"]["state"] == "unconfigured"
         assert (status["cache"]["entries"], status["clients"]) == (None, [])
         gateway.store.counted = working  # type: ignore[method-assign]

@@ -40,13 +40,12 @@ LISTED_FOR_MS = 60_000
 """How long a client may keep a listing: providers come and go with the configuration only."""
 
 
-def instruct(prefix: str = "") -> str:
-    """What a host may tell the model about the server as a whole."""
-    return (
-        f"{prefix}{SEARCH} asks several search providers in turn until one answers. Read meta.verdict before you "
-        "conclude that something does not exist: only `empty` means that the web was searched and had nothing. "
-        f"{prefix}{STATUS} tells why searches fail."
-    )
+INSTRUCTIONS = (
+    "The search tool asks several search providers in turn until one answers. Read meta.verdict before you conclude "
+    "that something does not exist: only `empty` means that the web was searched and had nothing. The status tool "
+    "tells why searches fail."
+)
+"""What a host may tell the model about the server as a whole."""
 
 
 def describe(titles: tuple[str, ...], prefix: str = "") -> str:
@@ -75,7 +74,7 @@ class MCPServer(Server[dict[str, Any]]):
             "websearch-gateway",
             version=__version__,
             title="Web search gateway",
-            instructions=instruct(gateway.config.tool_prefix),
+            instructions=INSTRUCTIONS,
         )
         self._gateway = gateway
         self._listed_for: tuple[Config, tuple[str, ...]] | None = None
@@ -96,7 +95,7 @@ class MCPServer(Server[dict[str, Any]]):
         return DiscoverResult(
             supported_versions=list(KNOWN_PROTOCOL_VERSIONS),
             capabilities=self.get_capabilities(protocol_version=context.protocol_version),
-            instructions=self.instructions,
+            instructions=INSTRUCTIONS,
             ttl_ms=LISTED_FOR_MS,
         )
 

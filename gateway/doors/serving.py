@@ -8,6 +8,7 @@ import logging
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -64,6 +65,10 @@ def serve(gateway: Gateway, *, host: str | None = None, port: int | None = None,
     host = server.host if host is None else host
     if why := binding_refusal(gateway.config, host):
         raise ListenError(why)
+    if not server.tokens:
+        log.warning("no token is configured: only this machine is served, and whoever is on it may search")
+        if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
+            log.warning("this is a container: nobody outside of it reaches %s; set WEBSEARCH_HOST and a token", host)
     sockets = listen(host, server.port if port is None else port)
     asyncio.run(_serve(gateway, sockets, reload))
 

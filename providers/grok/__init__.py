@@ -14,8 +14,9 @@ from urllib.parse import unquote, urlsplit
 
 import httpx2
 
-from providers._http import HTTPProvider, Wire
+from providers._http import HTTPProvider
 from providers._reading import member, result
+from providers._wire import Wire
 from providers._words import Option, Outcome, Query, Reply, Results, Row, Said, Settings, monthly
 from providers.grok._events import Page, decode
 from providers.grok._sources import Answer, read_answer

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from providers._http import Unreadable, read_json
 from providers._reading import member, web_url
+from providers._wire import Unreadable, read_json
 
 
 class Link(NamedTuple):

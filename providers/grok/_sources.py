@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from providers._http import Unreadable, read_json
 from providers._reading import member
+from providers._wire import Unreadable, read_json
 from providers.grok import _links
 from providers.grok._events import text_of
 
