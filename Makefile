@@ -35,7 +35,7 @@ demo: $(VENV)/testing ## See the failover happen, without keys and without inter
 	$(BIN)/python -m tests.demo
 
 test: check ## Set up and pass the whole suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 check: $(VENV)/testing ## Lint, format and types
 	$(BIN)/ruff check .

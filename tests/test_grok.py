@@ -297,3 +297,15 @@ def test_a_long_answer_takes_time_in_proportion_to_its_length(unit: str) -> None
 
     # a quadratic step would make it 64 times as long
     assert seconds(200_000) < 24 * max(seconds(25_000), 0.01)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- Fact one. [[1]](https://a.example/1)\n- Fact two. [[2]](https://b.example/2)",
+        "Fact one [1](https://a.example/1)\nFact two [2](https://b.example/2)",
+        "What was found. [[1]](https://a.example/1)",
+    ],
+)
+def test_lines_that_end_with_a_citation_are_the_answer_and_no_list_of_sources(text: str) -> None:
+    assert said(text).answer == text

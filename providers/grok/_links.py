@@ -324,5 +324,7 @@ def _is_link_line(line: str) -> bool:
     first = next(links(body[:4000]), None)
     if first is None or not _is_mostly_links(body):
         return False
-    ends_bare = not first.title and body.rstrip(" .)>").endswith(first.url.rstrip(")"))
+    # a citation in brackets at the end of a sentence is no address: the sentence is what was asked for
+    is_bare = body[first.start].lower() in "<h"
+    ends_bare = is_bare and not first.title and body.rstrip(" .)>").endswith(first.url.rstrip(")"))
     return first.start <= 1 or ends_bare
