@@ -1,44 +1,17 @@
-"""Spellings of addresses: what an operator writes, what we call, what may be shown, who goes past the proxy. Pure."""
+"""Spellings of addresses, for those who configure: what may be shown, who goes past the proxy. Pure."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
 from collections.abc import Sequence
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
-_LABELS = re.compile(r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*\.?", re.IGNORECASE)
+from providers._addresses import cleaned, is_host, secrets
+
+__all__ = ["cleaned", "has_query", "is_host", "is_listed", "public", "secrets"]
+
 _PORTS = {"http": 80, "https": 443}
-
-
-def is_host(text: str) -> bool:
-    """Whether `text` is a host name or an IP address (IPv6 without brackets). Underscores occur in container names."""
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        try:
-            return len(text) <= 253 and _LABELS.fullmatch(text.encode("idna").decode()) is not None
-        except UnicodeError:
-            return False
-    return True
-
-
-def cleaned(text: str) -> str | None:
-    """`text` as a whole http(s) address with a host, without query and fragment; None when it is none.
-
-    Without a scheme it is http. User and password stay.
-    """
-    if not text.isprintable() or " " in text or re.match(r"[a-z][a-z0-9+.-]*:/(?!/)", text, re.IGNORECASE):
-        return None
-    address = text if "://" in text else f"http://{text}"
-    try:
-        parts = urlsplit(address)
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        return None
-    if parts.scheme not in _PORTS or not host or port == 0 or not is_host(host):
-        return None
-    return urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
 
 
 def has_query(text: str) -> bool:
@@ -50,18 +23,6 @@ def public(address: str) -> str:
     """`address` as it may be shown: without user and password, query and fragment."""
     parts = urlsplit(address)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def secrets(text: str) -> tuple[str, ...]:
-    """Everything in an address that must never be shown, in the forms in which it may turn up."""
-    try:
-        parts = urlsplit(text if "://" in text else f"http://{text}")
-        userinfo, password = parts.netloc.rpartition("@")[0], parts.password or ""
-    except ValueError:
-        return (text,)
-    pair = ":".join(unquote(part) for part in userinfo.split(":", 1))
-    found = (userinfo, pair, password, unquote(password), parts.query, parts.fragment)
-    return tuple(dict.fromkeys(each for each in found if each))
 
 
 def is_listed(address: str, no_proxy: Sequence[str]) -> bool:

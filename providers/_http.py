@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
-from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import anyio
 import httpx2
 
-from providers import _cutting
+from providers import _addresses, _cutting
 from providers._reading import member, one_line, redact, retry_after, spellings
 from providers._transport import Connections
 from providers._wire import Unreadable, Wire, read_json
@@ -258,39 +257,14 @@ class HTTPProvider:
 
         A base may be spelled with or without any leading part of that path, or a trailing slash.
         """
-        home = urlsplit(self.home)
-        wanted = [part for part in (path or home.path).split("/") if part]
-        given = urlsplit(base or self.settings.base_url or self.settings.address or self.home)
-        have = [part for part in given.path.split("/") if part]
-        for size in range(min(len(wanted), len(have)), 0, -1):
-            if have[-size:] == wanted[:size]:
-                have = have[:-size]
-                break
-        host = given.netloc.rpartition("@")[2]
-        return urlunsplit((given.scheme, host, "/" + "/".join([*have, *wanted]), "", ""))
-
-    def basic_auth(self, base: str | None = None) -> dict[str, str]:
-        """The `Authorization` header for a base URL written as `https://user:password@host`; {} for any other."""
-        given = urlsplit(base or self.settings.base_url or self.settings.address or "")
-        if given.username is None and given.password is None:
-            return {}
-        pair = f"{unquote(given.username or '')}:{unquote(given.password or '')}"
-        return {"Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
+        base = base or self.settings.base_url or self.settings.address or self.home
+        return _addresses.endpoint(base, path or urlsplit(self.home).path)
 
     def secrets(self, key: str) -> tuple[str, ...]:
         """Everything that must never be shown of a request made with `key`."""
-        found = [] if self.keys_are_addresses else [key]
-        for address in (key if self.keys_are_addresses else "", self.settings.base_url, self.settings.address):
-            given = urlsplit(address or "")
-            found += [*_userinfo(given), given.query]
-        found += _userinfo(urlsplit(self.settings.proxy or ""))
-        return tuple(secret for secret in found if secret)
-
-
-def _userinfo(address: SplitResult) -> list[str]:
-    """User and password of `address` as written and as sent, and the password alone."""
-    written, password = address.netloc.rpartition("@")[0], address.password or ""
-    return [written, unquote(written), password, unquote(password)]
+        addresses = (self.settings.base_url, self.settings.address, self.settings.proxy)
+        told = _addresses.secrets(key) if self.keys_are_addresses else (key,) if key else ()
+        return (*told, *(secret for address in addresses if address for secret in _addresses.secrets(address)))
 
 
 def without_echoes(reply: Reply, secret_forms: Sequence[str]) -> Reply:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
-from urllib.parse import urlsplit, urlunsplit
 
 import httpx2
 
 from providers import _cutting
+from providers._addresses import basic_auth, cleaned
 from providers._http import HTTPProvider
 from providers._reading import member, one_line, plain_text, result, rows
 from providers._wire import Wire
@@ -77,13 +77,15 @@ class SearXNG(HTTPProvider):
         fields |= {name: str(value) for name in self.options if (value := self.settings.options.get(name))}
         if query.freshness:
             fields["time_range"] = query.freshness
-        address = _address(key or self.settings.base_url or "")
+        address = cleaned(key)
+        if address is None:
+            raise ValueError("no address")
         headers = {
             # its limiter refuses clients that do not look like a browser, and counts JSON asked for by GET
             "Accept": "application/json, text/html;q=0.5",
             "Accept-Encoding": "gzip, deflate",
             "Accept-Language": "en",  # engines' reasons come in this language
-            **self.basic_auth(address),
+            **basic_auth(address),
         }
         return httpx2.Request("POST", self.endpoint(address), headers=headers, data=fields)
 
@@ -112,17 +114,6 @@ class SearXNG(HTTPProvider):
             )
             return Said((code,), ", ".join(f"{engine}: {reason}" for engine, reason in failing))
         return super().said(wire, body)
-
-    def secrets(self, key: str) -> tuple[str, ...]:
-        return super().secrets(_address(key))
-
-
-def _address(given: str) -> str:
-    """`given` as a URL without query or fragment; without a scheme it is http."""
-    address = given.strip()
-    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", address):
-        address = "http://" + address.lstrip("/")
-    return urlunsplit((*urlsplit(address)[:3], "", ""))
 
 
 def _unresponsive(body: object) -> Sequence[tuple[str, str]]:

@@ -263,6 +263,13 @@ def test_a_searxng_address_may_be_spelled_in_many_ways(address: str, url: str) -
     assert fields == {"q": "kelp", "format": "json"}
 
 
+@pytest.mark.parametrize("address", ["", "ftp://searx.example", "http://", "http://searx.example:port", "http://[::1"])
+def test_a_searxng_address_that_is_none_is_a_setup_fault_and_nothing_is_sent(address: str) -> None:
+    reply = providers.find("searxng")().draft(Query("kelp"), address)
+    assert isinstance(reply, Reply)
+    assert (reply.outcome, reply.setup) == (Outcome.REQUEST_ERROR, True)
+
+
 @pytest.mark.parametrize("address", ["me:p%40ss-word-9@searx.example", "https://me:p%40ss-word-9@searx.example/x"])
 def test_user_and_password_become_basic_auth_and_are_secrets(address: str) -> None:
     made = draft("searxng", Query("kelp"), key=address)
