@@ -129,6 +129,26 @@ def test_a_cancelled_search_stops_and_others_go_on(era: str) -> None:
         assert b"Traceback" not in pipe.stderr.read()
 
 
+def test_an_id_told_as_text_cancels_too_and_nobody_waits_for_its_answer() -> None:
+    with piped("hangs") as pipe:
+        pipe.say(INITIALIZE, INITIALIZED, call())
+        pipe.until_logged("entered")
+        pipe.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "7"}})
+        pipe.until_logged("left")
+        assert [message["id"] for message in pipe.finish()] == ["i"]
+
+
+@pytest.mark.parametrize(
+    "named", ["[]", "[7]", "{}", "null", "true", "7.5", "1e999", '"\\ud800"', "9" * 400, "[" * 300 + "]" * 300]
+)
+def test_a_cancellation_that_names_no_request_of_ours_changes_nothing(named: str) -> None:
+    with piped("hangs") as pipe:
+        pipe.say(INITIALIZE, INITIALIZED, call({"query": "slow", "seconds": 0.2}))
+        pipe.say(f'{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{named}}}}}\n'.encode())
+        assert [message["id"] for message in pipe.finish()] == ["i", 7]
+        assert b"Error" not in pipe.stderr.read()
+
+
 def test_calls_under_way_are_answered_after_the_end_of_stdin() -> None:
     with piped("hangs") as pipe:
         pipe.say(INITIALIZE, INITIALIZED, call({"query": "slow", "seconds": 0.5}))

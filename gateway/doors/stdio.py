@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.dispatcher import as_request_id, coerce_request_id
 from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
@@ -48,7 +49,7 @@ async def pipes() -> AsyncIterator[tuple[Incoming, Outgoing]]:
                     message = each.message
                     await write(message.model_dump(by_alias=True, exclude_unset=True, mode="python"))
                     if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
-                        waiting.discard(message.id)
+                        waiting.discard(coerce_request_id(message.id))
                         answered.set()
 
         async def read_all() -> None:
@@ -59,11 +60,13 @@ async def pipes() -> AsyncIterator[tuple[Incoming, Outgoing]]:
                     if isinstance(message, wire.Refused):
                         await write(wire.error(message.id, message.code, message.message, message.data))
                     elif isinstance(message, wire.Request):
-                        waiting.add(message.id)
+                        waiting.add(coerce_request_id(message.id))
                         await to_server.send(SessionMessage(_request(message)))
                     elif message.method:
-                        if message.method == "notifications/cancelled":
-                            waiting.discard((message.params or {}).get("requestId", ""))
+                        named = as_request_id((message.params or {}).get("requestId"))
+                        if message.method == "notifications/cancelled" and named is not None:
+                            # the SDK never answers what it cancels; to it "7" and 7 are one id
+                            waiting.discard(coerce_request_id(named))
                         await to_server.send(SessionMessage(_notification(message)))
                 while waiting and not _nobody_reads(sink):
                     answered = anyio.Event()
