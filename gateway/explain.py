@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
@@ -17,9 +18,9 @@ from providers._transport import transport_failure
 _NO_REPLY: Mapping[str, type[Exception] | OSError] = {
     "read_timeout": httpx2.ReadTimeout,
     "connect_timeout": httpx2.ConnectTimeout,
-    "connect_error": ConnectionRefusedError(111, "refused"),
+    "connect_error": ConnectionRefusedError(errno.ECONNREFUSED, "refused"),
     "dns_failure": socket.gaierror(socket.EAI_NONAME, "unknown name"),
-    "connection_reset": ConnectionResetError(104, "reset"),
+    "connection_reset": ConnectionResetError(errno.ECONNRESET, "reset"),
     "tls_failure": ssl.SSLError("handshake failed"),
 }
 TRANSPORT_FAULTS = tuple(_NO_REPLY)
