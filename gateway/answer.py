@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from gateway.audit import Step, Verdict
+from gateway.steps import Skip, Step, Verdict
 from providers import Query, Result
 from providers._cutting import cut
 
-Wire: TypeAlias = dict[str, Any]
+Body: TypeAlias = dict[str, Any]
 
-_STEP: Wire = {
+_STEP: Body = {
     "type": "object",
     "properties": {
         "provider": {"type": "string"},
@@ -22,7 +22,7 @@ _STEP: Wire = {
     },
     "required": ["provider", "outcome"],
 }
-_FILTER: Wire = {
+_FILTER: Body = {
     "type": "object",
     "properties": {
         "by": {"type": "string", "enum": ["provider", "gateway", "nobody"]},
@@ -31,7 +31,7 @@ _FILTER: Wire = {
     "required": ["by", "dropped"],
 }
 
-OUTPUT_SCHEMA: Wire = {
+OUTPUT_SCHEMA: Body = {
     "type": "object",
     "properties": {
         "results": {
@@ -80,6 +80,10 @@ OUTPUT_SCHEMA: Wire = {
 """What every answer satisfies, errors included."""
 
 
+PASSING = (Skip.PROBING, Skip.BUDGET_EXHAUSTED, Skip.LOCAL_RATE)
+"""Troubles that are over by themselves in a moment, without anybody knowing when."""
+
+
 def is_error(verdict: Verdict) -> bool:
     """Whether the search did not come to an end that an agent may rely on."""
     return verdict in ("incomplete", "failed")
@@ -122,7 +126,7 @@ def cut_at_sentence(text: str, size: int) -> str:
     return head[:ends].rstrip() if ends > size // 2 else cut(text, size)
 
 
-def text_parts(results: Sequence[Result], answer: str, provider: str, room: int) -> tuple[list[Wire], str, bool]:
+def text_parts(results: Sequence[Result], answer: str, provider: str, room: int) -> tuple[list[Body], str, bool]:
     """The rows and the written answer as they are sent, within `room` characters of text; whether any was cut."""
     written = cut_at_sentence(answer, room * 2 // 3)
     texts = [result.content or result.snippet for result in results]
@@ -134,14 +138,14 @@ def text_parts(results: Sequence[Result], answer: str, provider: str, room: int)
     return rows, written, len(written) < len(answer) or any("truncated" in row for row in rows)
 
 
-def whole_row(result: Result, provider: str) -> Wire:
+def whole_row(result: Result, provider: str) -> Body:
     """One row with all its text."""
     text = result.content or result.snippet
     return _row(result, text, text, provider)
 
 
-def _row(result: Result, text: str, shown: str, provider: str) -> Wire:
-    row: Wire = {"title": result.title, "url": result.url}
+def _row(result: Result, text: str, shown: str, provider: str) -> Body:
+    row: Body = {"title": result.title, "url": result.url}
     if shown:
         row["content" if result.content else "snippet"] = shown
     if result.published:
@@ -174,7 +178,7 @@ def no_results_note(verdict: Verdict, steps: Sequence[Step], query: Query, retry
 def _again(steps: Sequence[Step], retry_after_s: int | None) -> str:
     if retry_after_s is not None:
         return f"Try again in {retry_after_s} s"
-    passing = any(step.outcome.endswith(("probing", "budget_exhausted", "local_rate")) for step in steps)
+    passing = any((step.skip or step.outcome) in PASSING for step in steps)
     return "Try again" if passing else "Ask the operator to look at the status"
 
 
@@ -202,29 +206,28 @@ def _names(steps: Sequence[Step]) -> str:
 def body(
     *,
     verdict: Verdict,
-    chain: list[Wire],
+    chain: list[Body],
     search_id: str,
-    results: list[Wire] | None = None,
+    results: list[Body] | None = None,
     answer: str = "",
     provider_used: str | None = None,
-    cache_hit: bool = False,
     note: str = "",
     extra: Mapping[str, Any] | None = None,
-) -> Wire:
+) -> Body:
     """One answer, but for `elapsed_ms`, which the caller's own clock sets last. `extra`: further members of `meta`."""
-    meta: Wire = {"verdict": verdict}
+    meta: Body = {"verdict": verdict}
     if provider_used is not None:
         meta["provider_used"] = provider_used
-    meta |= {"fallback_chain": chain, "cache_hit": cache_hit, "elapsed_ms": 0, "search_id": search_id}
+    meta |= {"fallback_chain": chain, "cache_hit": False, "elapsed_ms": 0, "search_id": search_id}
     if note:
         meta["note"] = note
     meta |= {name: value for name, value in (extra or {}).items() if value not in (None, {}, False)}
-    whole: Wire = {"results": results or [], "meta": meta}
+    whole: Body = {"results": results or [], "meta": meta}
     if answer:
         whole["answer"] = answer
     return whole
 
 
-def gateway_step(outcome: str, detail: str) -> list[Wire]:
+def gateway_step(outcome: str, detail: str) -> list[Body]:
     """The chain of an answer for which nobody was considered."""
     return [{"provider": "gateway", "outcome": outcome, "detail": detail[:200]}]

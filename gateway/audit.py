@@ -1,145 +1,55 @@
-"""Who was considered in one search and what came of each: the `fallback_chain` while it grows, and its sum."""
+"""The chain of one search while it grows, told to whoever follows."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any, Literal
+from collections.abc import Iterator
 
 import anyio
 
-from gateway.keys import Candidate, Lane
-from providers._words import Outcome, Reply
-
-Verdict = Literal["found", "empty", "incomplete", "failed"]
-
-UNGROUNDED = "ungrounded"
-OFF_SITE = "off_site"
-URLS_TOO_LONG = "urls_too_long"
-
-
-class Skip(StrEnum):
-    """Why we decided not to ask. The failing outcomes are reasons too: the provider still rests because of one."""
-
-    QUOTA_LOCAL = "quota_local"
-    LOCAL_RATE = "local_rate"
-    PROBING = "probing"
-    BUDGET_EXHAUSTED = "budget_exhausted"
-    STATE_UNAVAILABLE = "state_unavailable"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One line of the chain. `key` is the lane's number where a provider has several keys.
-
-    `enforced` says whether the provider itself was held to the domain lists. `ready_at` is when a skipped provider
-    could be asked, seconds since the epoch, None when that is not known or no time helps.
-    """
-
-    provider: str
-    outcome: str
-    detail: str = ""
-    key: int | None = None
-    elapsed_ms: int | None = None
-    enforced: bool = True
-    ready_at: float | None = None
-
-    @property
-    def skipped(self) -> bool:
-        return self.outcome.startswith("skipped:")
-
-    @property
-    def answered(self) -> bool:
-        """Whether this provider honestly looked, and had nothing that could be used."""
-        return self.outcome == Outcome.NO_RESULTS and self.detail != UNGROUNDED
-
-    @property
-    def conclusive(self) -> bool:
-        """Whether this step proves that this provider has nothing."""
-        return self.answered and self.detail != URLS_TOO_LONG and (self.detail != OFF_SITE or self.enforced)
-
-    def wire(self) -> dict[str, Any]:
-        """The step as callers see it."""
-        line: dict[str, Any] = {"provider": self.provider, "outcome": self.outcome}
-        if self.key is not None:
-            line["key"] = f"#{self.key}"
-        if self.detail:
-            line["detail"] = self.detail[:200]
-        if self.elapsed_ms is not None:
-            line["elapsedMs"] = self.elapsed_ms
-        return line
-
-
-def skipped(provider: str, reason: str, detail: str = "", ready_at: float | None = None) -> Step:
-    return Step(provider, f"skipped:{reason}", detail, ready_at=ready_at)
-
-
-def asked(lane: Lane, candidate: Candidate, reply: Reply, *, enforced: bool = True) -> Step:
-    """The step of a lane that was asked."""
-    return Step(
-        lane.provider,
-        reply.outcome.value,
-        reply.detail,
-        key=lane.number if len(candidate.lanes) > 1 else None,
-        elapsed_ms=reply.elapsed_ms,
-        enforced=enforced,
-    )
-
-
-def seconds(until: float, now: float) -> str:
-    """The time left, as a skip's detail says it: whole seconds, rounded up."""
-    return f"{max(1, math.ceil(until - now))}s"
+from gateway.steps import Skip, Step
 
 
 class Audit:
-    """The chain of one search, growing. `told` wakes whoever follows it."""
+    """Who was considered in one search, in order. `told` wakes whoever follows it."""
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
+        self._at = 0
+        self._asking: str | None = None
         self.history: list[Step] = []
         """Every step ever added, also those that were replaced, and the winner's: what progress is made of."""
         self.told = anyio.Event()
-        self.asking: str | None = None
-        """Who is being considered now."""
+
+    def begin(self, provider: str, instead_of: Step | None = None) -> None:
+        """`provider` is considered now; what comes of it stands at the end, or in the place of an earlier skip."""
+        self._at = len(self._steps)
+        if instead_of is not None:
+            self._at = self._steps.index(instead_of)
+            del self._steps[self._at]
+        self._asking = provider
 
     def add(self, step: Step) -> None:
-        self._steps.append(step)
+        """Something came of the provider that is considered now."""
+        self._steps.insert(self._at, step)
+        self._at += 1
         self._tell(step)
 
-    def replace(self, old: Step, new: Sequence[Step]) -> None:
-        """Put what happened in the place of a skip."""
-        at = self._steps.index(old)
-        self._steps[at : at + 1] = new
-        for step in new:
-            self._tell(step)
+    def end(self, won: Step | None = None) -> None:
+        """Nobody is considered any more. The winner's step, if any, is told, but is not in the chain."""
+        self._asking = None
+        if won is not None:
+            self._tell(won)
 
-    def won(self, step: Step) -> None:
-        """Note the winner, who is not in the chain."""
-        self._tell(step)
-
-    def _tell(self, step: Step) -> None:
-        self.history.append(step)
-        told, self.told = self.told, anyio.Event()
-        told.set()
+    def __iter__(self) -> Iterator[Step]:
+        """The chain as it stands; whoever is being asked has run out of time."""
+        asking = [Step(self._asking, Skip.BUDGET_EXHAUSTED.value)] if self._asking is not None else []
+        return iter([*self._steps[: self._at], *asking, *self._steps[self._at :]])
 
     def wake(self) -> None:
         """Wake the followers without news."""
         self.told.set()
 
-    def __iter__(self) -> Iterator[Step]:
-        return iter(self._steps)
-
-    def __len__(self) -> int:
-        return len(self._steps)
-
-
-def verdict(steps: Iterable[Step], *, found: bool) -> Verdict:
-    """What the whole search came to."""
-    chain = list(steps)
-    if found:
-        return "found"
-    if chain and all(step.conclusive for step in chain):
-        return "empty"
-    return "incomplete" if any(step.answered for step in chain) else "failed"
+    def _tell(self, step: Step) -> None:
+        self.history.append(step)
+        told, self.told = self.told, anyio.Event()
+        told.set()

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.config import CacheSettings
+from gateway.settings import CacheSettings
 from gateway.stores import Store, StoreUnavailable
 from providers import Query
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import anyio
+import anyio.lowlevel
 
 from gateway import budgets, filters, honesty, pace
-from gateway.audit import OFF_SITE, URLS_TOO_LONG, Audit, Skip, Step, asked, seconds, skipped
+from gateway.audit import Audit
 from gateway.clock import Clock, Deadline
 from gateway.cooldowns import HUMAN, Cooldowns
 from gateway.history import History
 from gateway.keys import Candidate, Lane
+from gateway.steps import OFF_SITE, URLS_TOO_LONG, Skip, Step, Walked, skipped, whole_seconds
 from gateway.stores import Store, StoreUnavailable
 from providers import Draft, HTTPProvider, Outcome, Query, Reply, Result
 
@@ -31,23 +32,6 @@ MAX_URL = 2048
 
 ANOTHER_KEY_HELPS = (Outcome.RATE_LIMITED, Outcome.QUOTA_EXHAUSTED, Outcome.AUTH_FAILURE)
 ANOTHER_ADDRESS_HELPS = (*ANOTHER_KEY_HELPS, Outcome.TIMEOUT, Outcome.NETWORK, Outcome.SERVER_ERROR)
-
-
-@dataclass(frozen=True, slots=True)
-class Walked:
-    """What one walk came to. `rows` are the winner's, filtered but untrimmed; `winner` is None when nobody won.
-
-    `retry_after_s` is whole seconds until the soonest of those considered can be asked again.
-    """
-
-    steps: tuple[Step, ...]
-    winner: str | None = None
-    rows: tuple[Result, ...] = ()
-    answer: str = ""
-    notes: tuple[str, ...] = ()
-    filters: Mapping[str, Any] = field(default_factory=dict)
-    retry_after_s: int | None = None
-    may_store: bool = True
 
 
 class Chain:
@@ -72,32 +56,36 @@ class Chain:
         """Ask one after the other; the first useful reply wins."""
         order = self.order(query)
         for candidate in order:
-            audit.asking = candidate.name
-            steps, won = await self._consider(candidate, query, deadline)
-            audit.asking = None
-            for step in steps:
-                audit.add(step)
-            if won is not None:
+            audit.begin(candidate.name)
+            if won := await self._consider(candidate, query, deadline, audit):
                 return _settled(audit, won, query)
-        latest = self._clock.wall() + min(deadline.left() - 1, LOOK_BACK_S)
-        if (late := self._worth_waiting_for(audit, latest)) is not None:
-            candidate = next(each for each in order if each.name == late.provider)
+        patience_s = min(deadline.left() - 1, LOOK_BACK_S)
+        if late := self._worth_waiting_for(audit, patience_s):
+            latest = self._clock.wall() + patience_s
             await self._clock.sleep(max(0.0, (late.ready_at or 0.0) - self._clock.wall()))
-            patience = latest - self._clock.wall()
-            steps, won = await self._consider(candidate, query, deadline, patience_s=patience)
-            audit.replace(late, steps)
-            if won is not None:
+            candidate = next(each for each in order if each.name == late.provider)
+            audit.begin(candidate.name, instead_of=late)
+            left_s = latest - self._clock.wall()
+            if won := await self._consider(candidate, query, deadline, audit, patience_s=left_s):
                 return _settled(audit, won, query)
-        return Walked(tuple(audit), retry_after_s=await self._retry_after(order, audit))
+        return await self._empty_handed(audit, order)
 
     async def ask_only(self, candidate: Candidate, query: Query, deadline: Deadline, audit: Audit) -> Walked:
         """Ask one provider alone, even if it rests. Budget and pace hold."""
-        steps, won = await self._consider(candidate, query, deadline, even_if_resting=True)
-        for step in steps:
-            audit.add(step)
-        if won is not None:
+        audit.begin(candidate.name)
+        if won := await self._consider(candidate, query, deadline, audit, even_if_resting=True):
             return _settled(audit, won, query)
-        return Walked(tuple(audit), retry_after_s=await self._retry_after((candidate,), audit))
+        return await self._empty_handed(audit, (candidate,))
+
+    async def retry_after(self, steps: Iterable[Step], order: Iterable[Candidate]) -> int | None:
+        """Whole seconds until the soonest of those considered can be asked again; None when no time helps."""
+        steps = tuple(steps)
+        ends: list[float | None] = [step.ready_at for step in steps]
+        failed = {step.provider for step in steps if not step.skip and not step.answered}
+        with suppress(StoreUnavailable):
+            ends += [await self._cooldowns.free_at(each.lanes) for each in order if each.name in failed]
+        soonest = min((end for end in ends if end is not None), default=None)
+        return None if soonest is None else whole_seconds(soonest, self._clock.wall())
 
     # -----------------------------------------------------------------------------------------------------------------
     # one provider
@@ -107,30 +95,36 @@ class Chain:
         candidate: Candidate,
         query: Query,
         deadline: Deadline,
+        audit: Audit,
         *,
         patience_s: float = pace.PATIENCE_S,
         even_if_resting: bool = False,
-    ) -> tuple[list[Step], _Won | None]:
-        """Try a provider's keys in order: the steps it leaves, and what it won with."""
-        steps: list[Step] = []
-        waiting: list[Step] = []
+    ) -> _Won | None:
+        """Try a provider's keys in order: each that is asked in vain leaves a step, or one skip stands for all."""
+        skips: list[Step] = []
+        was_asked = False
         for lane in candidate.lanes:
             done = await self._visit(_Visit(candidate, lane, query, deadline, patience_s, even_if_resting))
-            if isinstance(done, Step):
-                (waiting if done.skipped else steps).append(done)
-                log.debug("%s #%s: %s %s", lane.provider, lane.number, done.outcome, done.detail)
+            log.debug("%s #%s: %s %s", lane.provider, lane.number, done.outcome, done.detail)
+            if isinstance(done, Step) and done.skip:
+                skips.append(done)
                 continue
-            log.debug("%s #%s: %s %s, %s ms", lane.provider, lane.number, done.outcome, done.detail, done.elapsed_ms)
+            was_asked = True
+            if isinstance(done, Step):
+                audit.add(done)
+                continue
             if done.outcome is Outcome.OK:
                 if (won := _won(candidate, query, done)).rows:
-                    return steps, won
+                    return won
                 unusable = URLS_TOO_LONG if won.kept.results else OFF_SITE
                 done = replace(done, outcome=Outcome.NO_RESULTS, detail=unusable)
-            steps.append(asked(lane, candidate, done, enforced=honesty.enforced(query, candidate.adapter)))
+            audit.add(_step(candidate, lane, query, done))
             helps = ANOTHER_ADDRESS_HELPS if candidate.adapter.keys_are_addresses else ANOTHER_KEY_HELPS
             if done.outcome not in helps:
                 break
-        return steps or [min(waiting, key=lambda step: step.ready_at or math.inf)], None
+        if not was_asked:
+            audit.add(min(skips, key=lambda step: step.ready_at or math.inf))
+        return None
 
     async def _visit(self, visit: _Visit) -> Step | Reply:
         """Ask one lane, if it may be asked now; else the skip (or the refusal) that says why not."""
@@ -139,28 +133,30 @@ class Chain:
             try:
                 if skip := await self._reason_to_skip(visit):
                     return skip
-                if not visit.even_if_resting:
-                    hold_s = visit.candidate.timeout_s + TRIAL_GRACE_S
-                    trying = await self._cooldowns.try_out(visit.lane, hold_s)
-                    if trying is None:
-                        return skipped(visit.lane.provider, Skip.PROBING)
-                    trial = trying
-                draft = visit.adapter.draft(visit.query, visit.lane.key)
+                draft = visit.draft()
                 if isinstance(draft, Reply):
-                    return await self._followed(visit, draft)
-                if skip := await self._wait_and_reserve(visit):
+                    return await self._refused(visit, draft)
+                if skip := await self._wait_for_turn(visit):
+                    return skip
+                if not visit.even_if_resting:
+                    # begun after the wait, so that a trial lasts no longer than one call may
+                    begun = await self._cooldowns.begin_trial(visit.lane, visit.candidate.timeout_s + TRIAL_GRACE_S)
+                    if begun is None:
+                        return skipped(visit.lane.provider, Skip.PROBING)
+                    trial = begun
+                if skip := await self._reserve(visit):
                     return skip
             except StoreUnavailable as trouble:
                 log.warning("state unavailable: %s", trouble)
                 if visit.lane.budget.limit is not None:
                     return skipped(visit.lane.provider, Skip.STATE_UNAVAILABLE)
-                draft = visit.adapter.draft(visit.query, visit.lane.key)
+                draft = visit.draft()
                 if isinstance(draft, Reply):
                     return draft
             return await self._ask(visit, draft)
         finally:
             with anyio.CancelScope(shield=True), suppress(StoreUnavailable):
-                await self._cooldowns.tried(trial)
+                await self._cooldowns.end_trial(trial)
 
     async def _reason_to_skip(self, visit: _Visit) -> Step | None:
         lane, now = visit.lane, self._clock.wall()
@@ -170,13 +166,15 @@ class Chain:
             if rest.why == Outcome.AUTH_FAILURE:
                 return skipped(lane.provider, rest.why, "until_restart")
             helped = None if rest.why in HUMAN else rest.until
-            return skipped(lane.provider, rest.why, seconds(rest.until, now), helped)
+            return skipped(lane.provider, rest.why, f"{whole_seconds(rest.until, now)}s", helped)
         limit = lane.budget.limit
         if limit is not None and (used := await budgets.used(self._store, lane, now)) >= limit:
             return self._spent(lane, used, now)
+        if not visit.even_if_resting and await self._cooldowns.is_tried(lane):
+            return skipped(lane.provider, Skip.PROBING)
         return None
 
-    async def _wait_and_reserve(self, visit: _Visit) -> Step | None:
+    async def _wait_for_turn(self, visit: _Visit) -> Step | None:
         lane = visit.lane
         patience_ms = round(min(visit.patience_s, visit.deadline.left()) * 1000)
         wait_ms = await pace.turn(self._store, lane, patience_ms, self._clock.wall())
@@ -184,9 +182,13 @@ class Chain:
             return skipped(lane.provider, Skip.LOCAL_RATE, ready_at=await pace.next_at(self._store, lane))
         if wait_ms:
             await self._clock.sleep(wait_ms / 1000)
-            if skip := await self._reason_to_skip(visit):
-                return skip
-        now = self._clock.wall()
+            return await self._reason_to_skip(visit)
+        return None
+
+    async def _reserve(self, visit: _Visit) -> Step | None:
+        # nobody may be counted for a search that its last caller has left: the store's verbs need not stop for that
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        lane, now = visit.lane, self._clock.wall()
         if not await budgets.reserve(self._store, lane, now):
             return self._spent(lane, lane.budget.limit or 0, now)
         return None
@@ -200,37 +202,40 @@ class Chain:
         reply = await visit.adapter.send(draft, limit_s)
         if reply.cut and limit_s < visit.candidate.timeout_s:
             # the search ran out of time, not the provider: nobody rests for that
-            return replace(asked(visit.lane, visit.candidate, reply), outcome=Skip.BUDGET_EXHAUSTED.value, detail="")
-        return await self._followed(visit, reply)
+            step = _step(visit.candidate, visit.lane, visit.query, reply)
+            return replace(step, outcome=Skip.BUDGET_EXHAUSTED.value, detail="")
+        await self._followed(visit, reply)
+        return reply
 
-    async def _followed(self, visit: _Visit, reply: Reply) -> Reply:
+    async def _refused(self, visit: _Visit, reply: Reply) -> Reply:
+        """Nothing was sent. Only a fault of the set-up says something of the provider."""
+        if reply.setup:
+            await self._followed(visit, reply)
+        return reply
+
+    async def _followed(self, visit: _Visit, reply: Reply) -> None:
         with suppress(StoreUnavailable):
             await self._cooldowns.follow(visit.lane, reply)
             await self._history.note(visit.lane, reply)
-        return reply
 
     # -----------------------------------------------------------------------------------------------------------------
-    # what a walk comes to
+    # a walk that found nothing
 
-    def _worth_waiting_for(self, audit: Iterable[Step], latest: float) -> Step | None:
-        """The rest or turn that ends soonest, when that is not after `latest`, seconds since the epoch."""
+    def _worth_waiting_for(self, steps: Iterable[Step], patience_s: float) -> Step | None:
+        """The rest or turn that ends soonest, when that is within `patience_s` seconds."""
+        if patience_s <= 0:
+            return None
+        latest = self._clock.wall() + patience_s
         resting = [
             step
-            for step in audit
-            if step.skipped
-            and step.ready_at is not None
-            and step.ready_at <= latest
-            and step.outcome != f"skipped:{Skip.QUOTA_LOCAL}"
+            for step in steps
+            if step.skip and step.skip != Skip.QUOTA_LOCAL and step.ready_at is not None and step.ready_at <= latest
         ]
         return min(resting, key=lambda step: step.ready_at or 0.0, default=None)
 
-    async def _retry_after(self, order: Iterable[Candidate], audit: Iterable[Step]) -> int | None:
-        ends: list[float | None] = [step.ready_at for step in audit]
-        failed = {step.provider for step in audit if not step.skipped and not step.answered}
-        with suppress(StoreUnavailable):
-            ends += [await self._cooldowns.free_at(each.lanes) for each in order if each.name in failed]
-        soonest = min((end for end in ends if end is not None), default=None)
-        return None if soonest is None else max(1, math.ceil(soonest - self._clock.wall()))
+    async def _empty_handed(self, audit: Audit, order: Iterable[Candidate]) -> Walked:
+        audit.end()
+        return Walked(tuple(audit), retry_after_s=await self.retry_after(audit, order))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +250,21 @@ class _Visit:
     @property
     def adapter(self) -> HTTPProvider:
         return self.candidate.adapter_for(self.lane)
+
+    def draft(self) -> Draft | Reply:
+        return self.adapter.draft(self.query, self.lane.key)
+
+
+def _step(candidate: Candidate, lane: Lane, query: Query, reply: Reply) -> Step:
+    """The step of a lane that was asked."""
+    return Step(
+        lane.provider,
+        reply.outcome.value,
+        reply.detail,
+        key=lane.number if len(candidate.lanes) > 1 else None,
+        elapsed_ms=reply.elapsed_ms,
+        enforced=honesty.enforced(query, candidate.adapter),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +282,7 @@ def _won(candidate: Candidate, query: Query, reply: Reply) -> _Won:
 
 def _settled(audit: Audit, won: _Won, query: Query) -> Walked:
     adapter, reply = won.candidate.adapter, won.reply
-    audit.won(Step(adapter.name, Outcome.OK.value, elapsed_ms=reply.elapsed_ms))
+    audit.end(won=Step(adapter.name, Outcome.OK.value, elapsed_ms=reply.elapsed_ms))
     notes = [*reply.notes, *honesty.notes(query, adapter, won.kept)]
     if (dropped := len(won.kept.results) - len(won.rows)) > 0:
         notes.append(f"{dropped} dropped: the URL is over {MAX_URL} characters")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from gateway import answer, budgets
-from gateway.audit import Skip
-from gateway.config import Config
+from gateway.settings import Config
+from gateway.steps import Skip, whole_seconds
 from gateway.stores import Store, StoreUnavailable
 from providers._words import Budget
 
@@ -41,12 +40,12 @@ async def admit(store: Store, config: Config, name: str, now: float) -> Refusal 
         if limit is None:
             await store.count(_counter(name, now), ends)
         elif await store.spend(_counter(name, now), limit, ends) is None:
-            left_s = math.ceil((ends or now) - now)
+            left_s = whole_seconds(ends or now, now)
             return Refusal(
                 answer.gateway_step(f"skipped:{Skip.QUOTA_LOCAL}", f"{name} {limit}/{limit}"),
                 f"Search failed: the client {name} has used its {limit} searches of today; "
                 f"it may search again in {left_s} s.",
-                max(1, left_s),
+                left_s,
             )
     return None
 

@@ -9,13 +9,18 @@ from dataclasses import dataclass
 import anyio
 
 
+async def sleep(seconds: float) -> None:
+    """Wait for at least `seconds` of anybody's clock: some loops wake 16 ms early, which is too early for a rest."""
+    await anyio.sleep(seconds + 0.02)
+
+
 @dataclass(frozen=True, slots=True)
 class Clock:
     """`wall` gives seconds since the epoch, `ticks` seconds that never go back; `sleep` waits."""
 
     wall: Callable[[], float] = time.time
     ticks: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+    sleep: Callable[[float], Awaitable[None]] = sleep
 
 
 class Deadline:

@@ -39,8 +39,12 @@ class Cooldowns:
         """Failures in a row."""
         return sum((await self._store.counted([f"streak:{scope}" for scope in lane.scopes])).values())
 
-    async def try_out(self, lane: Lane, hold_s: float) -> str | None:
-        """Begin the trial of a lane that failed before, to be ended with `tried`.
+    async def is_tried(self, lane: Lane) -> bool:
+        """Whether another search is trying the lane out right now."""
+        return bool(await self._store.counted([f"trial:{scope}" for scope in lane.scopes]))
+
+    async def begin_trial(self, lane: Lane, hold_s: float) -> str | None:
+        """Begin the trial of a lane that failed before, to be ended with `end_trial`.
 
         The name of the trial ("" when none is needed); None when another search is trying right now. A trial that is
         never ended ends by itself after `hold_s` seconds.
@@ -54,7 +58,7 @@ class Cooldowns:
                 return name if await self._store.spend(name, 1, self._now() + hold_s) is not None else None
         return ""
 
-    async def tried(self, trial: str) -> None:
+    async def end_trial(self, trial: str) -> None:
         """End a trial."""
         if trial:
             await self._store.clear(trial)

@@ -9,8 +9,9 @@ from typing import Generic, TypeVar
 import anyio
 from anyio.abc import TaskGroup
 
-from gateway.audit import Audit, Step
+from gateway.audit import Audit
 from gateway.clock import Clock, Deadline
+from gateway.steps import Step
 
 T = TypeVar("T")
 
@@ -45,13 +46,15 @@ class Flights(Generic[T]):
 
     async def join(
         self, name: str | None, search: Search[T], limit_s: float, progress: Progress | None = None
-    ) -> tuple[T | None, Audit]:
+    ) -> tuple[T | None, Audit, bool]:
         """The result of `search`, or of the one called `name` that is under way already (None: never shared).
 
-        The result is None when `limit_s` ran out first; the audit then tells how far it got. An exception of the search
-        is raised in every caller. When the last caller leaves, the search is cancelled.
+        With it come the audit, and whether this caller began the search. The result is None when `limit_s` ran out
+        first; the audit then tells how far it got. An exception of the search is raised in every caller. When the last
+        caller leaves, the search is cancelled.
         """
         flight = self._shared.get(name) if name is not None else None
+        began = flight is None
         if flight is None:
             flight = Flight[T](Deadline(limit_s, self._clock))
             if name is not None:
@@ -71,7 +74,7 @@ class Flights(Generic[T]):
                 flight.scope.cancel()
         if flight.error is not None:
             raise flight.error
-        return flight.result, flight.audit
+        return flight.result, flight.audit, began
 
     async def _wait(self, flight: Flight[T], mine: Deadline, progress: Progress | None) -> None:
         told = 0

@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gateway.config import ProviderSettings
 from gateway.policy import Tuning
+from gateway.settings import ProviderSettings
 from providers import HTTPProvider, Settings, find
 from providers._words import Budget
 

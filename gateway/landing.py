@@ -1,18 +1,14 @@
-"""From what a walk came to, to the answers its callers get. Pure."""
+"""From what a walk came to, to the answers its callers get."""
 
 from __future__ import annotations
 
-import math
 import secrets
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from gateway import answer
-from gateway.audit import Audit, Skip, Step, skipped, verdict
-from gateway.chain import Walked
+from gateway.answer import Body
+from gateway.steps import Skip, Step, Walked, skipped, verdict
 from providers import Query
-
-Body = dict[str, Any]
 
 SHORTENED = "long texts were shortened; ask with a smaller max_results to read more of each"
 
@@ -47,18 +43,18 @@ def nothing(steps: Sequence[Step], query: Query, retry_after_s: int | None) -> B
     )
 
 
-def cut_off(audit: Audit, order: Iterable[str], query: Query, now: float) -> Body:
-    """The answer for a caller whose time is up before the search that it joined is over.
+def cut_off(steps: Iterable[Step], order: Iterable[str]) -> list[Step]:
+    """The chain of a caller whose time is up before the search that it joined is over; `order` names everyone."""
+    chain = list(steps)
+    considered = {step.provider for step in chain}
+    return chain + [skipped(name, Skip.BUDGET_EXHAUSTED) for name in order if name not in considered]
 
-    `order` names everyone in the chain; `now` is seconds since the epoch.
-    """
-    steps = list(audit)
-    if audit.asking is not None:
-        steps.append(Step(audit.asking, Skip.BUDGET_EXHAUSTED.value))
-    considered = {step.provider for step in steps}
-    steps += [skipped(name, Skip.BUDGET_EXHAUSTED) for name in order if name not in considered]
-    ends = [step.ready_at for step in steps if step.ready_at is not None]
-    return nothing(steps, query, max(1, math.ceil(min(ends) - now)) if ends else None)
+
+def internal_error() -> tuple[str, Body]:
+    """The answer when the fault is ours, and the id under which the log tells which."""
+    incident = secrets.token_hex(4)
+    words = f"Search failed: the gateway itself had a fault; its log explains incident {incident}."
+    return incident, failed(answer.gateway_step("internal_error", f"incident {incident}"), words)
 
 
 def failed(chain: list[Body], words: str, retry_after_s: int | None = None) -> Body:

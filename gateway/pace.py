@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gateway.audit import Skip
 from gateway.keys import Lane
+from gateway.steps import Skip
 from gateway.stores import Store
 
 PATIENCE_S = 2.0

@@ -14,6 +14,8 @@ STREAK_LIFE_S = DAY_S
 QUOTA_MOST_S = 32 * DAY_S
 AUTH_OUT_S = DAY_S
 SETUP_S = 300.0
+BLIP_S = 30.0
+"""First rest after a time-out or a fault on the way."""
 AT_LEAST_S = 1.0
 """A vendor that asks for less is still left alone for this long."""
 
@@ -53,7 +55,6 @@ class Tuning:
     """First rest after a throttle or a server error without a time."""
     limited_s: float | None = None
     """The same after `rate_limited` only, where a vendor's file knows better."""
-    blip_s: float = 30.0
     quota_retry_s: float = 21_600.0
     most_s: float = 3600.0
 
@@ -70,7 +71,7 @@ def rest_s(reply: Reply, tuning: Tuning, streak: int) -> float:
     most = QUOTA_MOST_S if consequence.base == "quota" else tuning.most_s
     if consequence.vendor_time and reply.retry_after_s is not None:
         return min(max(reply.retry_after_s, AT_LEAST_S), most)
-    first = {"quota": tuning.quota_retry_s, "blip": tuning.blip_s}.get(consequence.base, tuning.throttle_s)
+    first = {"quota": tuning.quota_retry_s, "blip": BLIP_S}.get(consequence.base, tuning.throttle_s)
     if reply.outcome is Outcome.RATE_LIMITED and tuning.limited_s is not None:
         first = tuning.limited_s
     if not consequence.doubles:

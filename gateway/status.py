@@ -104,7 +104,7 @@ async def report(gateway: Gateway) -> dict[str, Any]:
     try:
         lines = [await _provider(gateway, settings) for settings in config.providers]
         named = await clients.today(gateway.store, config, gateway.clock.wall())
-        entries = await gateway.setup.cache.entries()
+        entries = await gateway.current.cache.entries()
     except StoreUnavailable as error:
         trouble = str(error)
         lines = [_unknown(settings) for settings in config.providers]
@@ -122,7 +122,7 @@ async def report(gateway: Gateway) -> dict[str, Any]:
             "persistent": gateway.persistent,
             "error": trouble,
         },
-        "cache": {"entries": entries, "hits": gateway.setup.cache.hits, "misses": gateway.setup.cache.misses},
+        "cache": {"entries": entries, "hits": gateway.current.cache.hits, "misses": gateway.current.cache.misses},
         "clients": named,
         "uptime_s": int(gateway.clock.ticks() - gateway.started),
     }

@@ -87,7 +87,7 @@ class Reply:
     hint: str = ""
     row: str = ""
     cut: bool = False
-    elapsed_ms: int = 0
+    elapsed_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

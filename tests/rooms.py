@@ -165,7 +165,7 @@ def failing(status: int, retry_after: float | str | None = None) -> Play:
 
 def lane(gateway: Gateway, name: str, number: int = 1) -> Lane:
     """Key `number` of a provider in the chain."""
-    return next(each for each in gateway.setup.candidates if each.name == name).lanes[number - 1]
+    return next(each for each in gateway.current.candidates if each.name == name).lanes[number - 1]
 
 
 async def rest(gateway: Gateway, name: str, number: int = 1) -> tuple[str, float] | None:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway import answer
-from gateway.audit import Step, verdict
 from gateway.query import input_schema
 from gateway.status import STATUS_SCHEMA
+from gateway.steps import Step, verdict
 from providers import Query, Result
 
 VALID = jsonschema.Draft202012Validator(answer.OUTPUT_SCHEMA)

@@ -95,7 +95,7 @@ async def test_with_include_domains_those_who_enforce_that_many_come_first_and_n
 
 async def test_exclude_domains_alone_move_nobody(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(played, ["brave", "tavily"]) as gateway:
-        monkeypatch.setattr(type(gateway.setup.candidates[0].adapter), "domains", 0)
+        monkeypatch.setattr(type(gateway.current.candidates[0].adapter), "domains", 0)
         answer = await ask(gateway, exclude_domains=["a.example"])
         assert used(answer) == "brave"
         answer = await ask(gateway, include_domains=["a.example"])
@@ -274,3 +274,17 @@ async def test_rows_whose_addresses_nobody_can_use_are_no_proof_that_nothing_exi
         answer = await ask(gateway, "fern")
         assert [row["url"] for row in answer.body["results"]] == [whole["url"]]
         assert "the URL is over 2048 characters" in answer.body["meta"]["note"]
+
+
+async def test_a_query_that_could_not_be_sent_says_nothing_of_the_provider(played: Played) -> None:
+    hosts = [f"host{number}.example.org" for number in range(40)]
+    async with running(played, ["brave"]) as gateway:
+        answer = await ask(
+            gateway, "a question that is longer than what is left of the room for words", include_domains=hosts
+        )
+        assert answer.body["meta"]["fallback_chain"] == [
+            {"provider": "brave", "outcome": "request_error", "detail": "query_too_long beside its site: operators"}
+        ]
+        line = (await gateway.status())["providers"][0]
+    assert (line["used_requests"], line["last_outcome"], line["last_error"]) == (0, None, None)
+    assert played.count() == 0

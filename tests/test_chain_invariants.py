@@ -143,7 +143,7 @@ async def search_together(story: Any, n: int, limit: int, n_keys: int) -> None:
         chain = [tuned(name, quota={"type": "daily", "limit": limit}) for name in names]
         async with running(played, chain, time=HandTime(), keys=keys) as gateway:
             answers = await asyncio.gather(*(ask(gateway, f"moss {number}") for number in range(n)))
-            lanes = {each.name: len(each.lanes) for each in gateway.setup.candidates}
+            lanes = {each.name: len(each.lanes) for each in gateway.current.candidates}
             for name in names:
                 per_key = [await counted(gateway, name, number + 1) for number in range(lanes[name])]
                 assert max(per_key) <= limit

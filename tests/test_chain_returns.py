@@ -90,7 +90,7 @@ async def test_a_trial_is_held_for_the_time_limit_and_five_seconds_at_most(playe
         await ask(gateway, "one")
         time.move(60)
         # a process that died in the middle of its trial
-        assert await gateway.cooldowns.try_out(lane(gateway, "tavily"), 2 + 5)
+        assert await gateway.cooldowns.begin_trial(lane(gateway, "tavily"), 2 + 5)
         assert told(await ask(gateway, "two")) == ["tavily skipped:probing"]
         time.move(6.999)
         assert told(await ask(gateway, "three")) == ["tavily skipped:probing"]
@@ -250,3 +250,15 @@ async def test_a_name_that_is_not_configured_or_unknown_asks_nobody(played: Play
     async with running(played, ["tavily", "brave"]) as gateway:
         assert used(await ask(gateway, provider="brave")) == "tavily"
     assert played.counts() == {"tavily": 1}
+
+
+async def test_nobody_looks_back_with_less_than_a_second_left(played: Played, time: HandTime) -> None:
+    played.script("tavily", failing(429, retry_after=1))
+    played.script("brave", EMPTY["brave"])
+    chain = [tuned("tavily"), tuned("brave", min_interval_ms=1500)]
+    async with running(played, chain, time=time, defaults={"total_budget_ms": 1900}) as gateway:
+        await ask(gateway, "one")
+        answer = await ask(gateway, "two")
+    # the wait for Brave's turn outlived Tavily's rest, but what is left is too little to ask in
+    assert told(answer) == ["tavily skipped:rate_limited 1s", "brave no_results http_200"]
+    assert played.counts() == {"tavily": 1, "brave": 2}

@@ -166,7 +166,7 @@ async def test_each_caller_of_one_search_has_its_own_deadline() -> None:
         flights = Flights[str](tasks, Clock())
 
         async def join(who: str, limit_s: float) -> None:
-            found[who], _ = await flights.join("moss", search, limit_s)
+            found[who], _, _ = await flights.join("moss", search, limit_s)
             left.set()
 
         async with anyio.create_task_group() as callers:

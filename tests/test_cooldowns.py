@@ -139,7 +139,7 @@ async def test_zero_switches_resting_off(
 async def test_who_never_rests_is_never_on_trial(cooldowns: Cooldowns) -> None:
     tireless = a_lane(most_s=0)
     await cooldowns.follow(tireless, Reply(Outcome.TIMEOUT))
-    assert [await cooldowns.try_out(tireless, 15) for _ in range(2)] == ["", ""]
+    assert [await cooldowns.begin_trial(tireless, 15) for _ in range(2)] == ["", ""]
 
 
 @pytest.mark.parametrize("name", [name for name in providers.names() if providers.find(name).rest_default_s])

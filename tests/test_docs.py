@@ -15,11 +15,11 @@ import httpx2
 import pytest
 
 import providers
-from gateway.audit import Skip
 from gateway.config import check, load
 from gateway.credentials import PROXY, VARIABLES
 from gateway.gateway import Gateway
 from gateway.lineup import credential_names
+from gateway.steps import Skip
 from providers import Draft, HTTPProvider, Outcome, Query
 from tests import test_recordings
 from tests.markdown import ROOT, Page, Snippet, pages, spans

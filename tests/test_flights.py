@@ -7,8 +7,8 @@ import asyncio
 import anyio
 import pytest
 
-from gateway.audit import Step
 from gateway.gateway import Answer
+from gateway.steps import Step
 from tests.rooms import ask, configured, counted, failing, rest, running, streak, told, tuned, used
 from tests.vendors import SILENCE, Played, success
 
@@ -174,3 +174,22 @@ async def test_nobody_joins_a_search_that_an_older_configuration_began(played: P
         after = await ask(gateway)
         go.set()
         assert (used(await before), used(after)) == ("tavily", "brave")
+
+
+async def test_a_caller_cut_off_while_a_second_key_is_asked_hears_of_the_first(played: Played) -> None:
+    played.script("tavily", failing(432), SILENCE)
+    go = asyncio.Event()
+    async with running(played, ["tavily", "brave"], keys={"TAVILY_API_KEY": "tvly-key-one,tvly-key-two"}) as gateway:
+        audit_of: list[list[str]] = []
+
+        async def tell(number: int, step: Step) -> None:
+            audit_of.append([step.provider, step.outcome])
+            go.set()
+
+        search = asyncio.create_task(gateway.search({"query": "moss"}, progress=tell))
+        async with asyncio.timeout(10):
+            await go.wait()
+        # the first key's step is told while the second is still being asked
+        assert audit_of == [["tavily", "quota_exhausted"]]
+        search.cancel()
+        await asyncio.wait([search])

@@ -153,11 +153,11 @@ async def test_a_reload_inside_one_process_closes_what_nobody_uses_any_more(play
     go = asyncio.Event()
     played.script("tavily", success("tavily", until=go))
     async with running(played, ["tavily"]) as gateway:
-        old = gateway.setup
+        old = gateway.current
         slow = asyncio.create_task(ask(gateway))
         await played.wait_for(1)
         await gateway.reload(gateway.config)
-        assert old.retired
+        assert old.replaced
         assert old.users > 0
         go.set()
         assert used(await slow) == "tavily"

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+SPARE_PART = 32
+"""A bounded room is trimmed by this part of its bound at a time: finding the oldest costs more than keeping one."""
+
 
 class Rest(NamedTuple):
     """Leave alone until `until` (seconds since the epoch), because of `why` (an outcome's name)."""

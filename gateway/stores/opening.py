@@ -19,14 +19,12 @@ from gateway.stores.sqlite import OLDEST_SQLITE, SQLiteStore, Unusable
 class Opened(NamedTuple):
     """A store, and what is wrong with it in words.
 
-    `persistent`: what it remembers outlives the process. `clears_auth`: it serves this machine alone, so that whoever
-    starts the gateway by hand may try again the keys that were out for auth.
+    `persistent`: what it remembers outlives the process.
     """
 
     store: Store
     warnings: tuple[str, ...]
     persistent: bool
-    clears_auth: bool = True
 
 
 async def open_store(settings: StateSettings, clock: Callable[[], float] = time.time) -> Opened:

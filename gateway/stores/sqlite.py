@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gateway.stores import Rest, StoreUnavailable
+from gateway.stores import SPARE_PART, Rest, StoreUnavailable
 
 Row = tuple[Any, ...]
 Values = Mapping[str, object] | Sequence[object]
@@ -27,9 +27,6 @@ HURRIED_MS = 5
 
 SWEEP_EVERY = 256
 """Writes between two sweeps of what has expired."""
-
-SPARE_PART = 32
-"""A bounded room is trimmed by this part of its bound at a time."""
 
 SWEEP_AT_MOST = 1024
 """Rows that one sweep takes from a table: more than are written between two, so that sweeps catch up."""

@@ -1,0 +1,102 @@
+"""What one configuration became: its chain, its cache, its connections. A reload makes a new one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import anyio
+
+from gateway import keys
+from gateway.cache import Cache
+from gateway.chain import Chain
+from gateway.clock import Clock
+from gateway.cooldowns import Cooldowns
+from gateway.history import History
+from gateway.settings import Config
+from gateway.stores import Store, StoreUnavailable
+from gateway.stores.memory import MemoryStore
+from providers import HTTPProvider, Outcome
+
+_NUMBERS = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """All that outlives a configuration. `private` is for what may not be written to disk."""
+
+    store: Store
+    private: MemoryStore
+    clock: Clock
+    cooldowns: Cooldowns
+    history: History
+
+
+@dataclass(eq=False)
+class Configured:
+    """One configuration at work. Searches under way end on theirs: the last one closes it when it was replaced.
+
+    `usable` are the titles of the providers that can be asked, as of its beginning; `number` is its own.
+    """
+
+    config: Config
+    candidates: tuple[keys.Candidate, ...]
+    chain: Chain
+    cache: Cache
+    usable: tuple[str, ...]
+    number: int = field(default_factory=lambda: next(_NUMBERS))
+    users: int = 0
+    replaced: bool = False
+
+    def find(self, provider: str) -> keys.Candidate | None:
+        """The candidate called `provider`."""
+        return next((each for each in self.candidates if each.name == provider), None)
+
+    async def leave(self) -> None:
+        """One search fewer."""
+        self.users -= 1
+        if self.replaced and not self.users:
+            await self.aclose()
+
+    async def replace(self) -> None:
+        """No new searches come; close as soon as nobody is left."""
+        self.replaced = True
+        if not self.users:
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        with anyio.CancelScope(shield=True):
+            for adapter in _adapters(self.candidates):
+                await adapter.aclose()
+
+
+async def configured(config: Config, memory: Memory, *, fresh_start: bool = False) -> Configured:
+    """`config` at work, connections open. `fresh_start`: keys that are out for auth are tried again."""
+    candidates = tuple(
+        keys.candidate(settings, config.defaults.cooldown_default_s, memory.clock.wall)
+        for settings in (() if config.errors else config.chain)
+    )
+    if fresh_start:
+        with suppress(StoreUnavailable):
+            await memory.cooldowns.forgive([lane for each in candidates for lane in each.lanes])
+    usable = tuple([each.adapter.title for each in candidates if not await _is_out(each, memory.cooldowns)])
+    for adapter in _adapters(candidates):
+        adapter.open()
+    chain = Chain(candidates, memory.store, memory.cooldowns, memory.history, memory.clock)
+    cache = Cache(config.cache, memory.store, memory.private, memory.clock.wall)
+    return Configured(config, candidates, chain, cache, usable)
+
+
+def _adapters(candidates: tuple[keys.Candidate, ...]) -> Iterator[HTTPProvider]:
+    return (adapter for candidate in candidates for adapter in candidate.adapters.values())
+
+
+async def _is_out(candidate: keys.Candidate, cooldowns: Cooldowns) -> bool:
+    """Whether every key of `candidate` is refused."""
+    with suppress(StoreUnavailable):
+        rests = [await cooldowns.of(lane) for lane in candidate.lanes]
+        return all(rest is not None and rest.why == Outcome.AUTH_FAILURE for rest in rests)
+    return False
