@@ -1,4 +1,4 @@
-"""A process of its own around a `FakeGateway`: `python -m tests.doors_process http|stdio [hangs]`."""
+"""A process of its own around a `FakeGateway`: `python -m tests.doors_process http|stdio [hangs] [hasty] [broken]`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from gateway import logs
-from gateway.audit import Step
+from gateway.doors import serving
 from gateway.doors.mcp import serve_stdio
-from gateway.doors.serving import serve
 from gateway.gateway import Answer
+from gateway.steps import Step
 from tests.doors_fixtures import TOKEN, FakeGateway, settings
 
 log = logging.getLogger("gateway.tests")
@@ -41,15 +41,19 @@ class Talkative(FakeGateway):
 
 
 async def reload() -> None:
+    if "broken" in sys.argv:
+        raise RuntimeError(f"cannot be reloaded with {TOKEN}")
     log.info("reloaded")
 
 
 if __name__ == "__main__":
-    config = replace(settings(TOKEN), log_level="info")
+    config = replace(settings(TOKEN, port=0), log_level="info")
     logs.set_up(config)
     gateway: Any = Talkative(config, hangs="hangs" in sys.argv)
     gateway.go_on.set()
     if sys.argv[1] == "http":
-        serve(gateway, port=0, reload=reload)
+        if "hasty" in sys.argv:
+            serving.GRACE_S = 0
+        serving.serve(gateway, reload=reload)
     else:
         asyncio.run(serve_stdio(gateway))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -14,13 +15,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
 from gateway import logs
+from gateway.doors.app import Draining, build
 from gateway.doors.serving import ListenError, listen, serve
-from tests.doors_fixtures import BEARER, TOKEN, FakeGateway, Served, call, settings
+from tests.doors_fixtures import BEARER, HANDSHAKE, MODERN, TOKEN, FakeGateway, Served, call, modern, settings
+from tests.doors_process import reload
 
 ROOT = Path(__file__).parent.parent
 
@@ -88,6 +91,50 @@ def test_sigint_ends_an_idle_process_with_0() -> None:
         assert run.process.wait(20) == 0
 
 
+@pytest.mark.parametrize("era", [HANDSHAKE, MODERN])
+@pytest.mark.parametrize("form", ["json", "stream"])
+def test_what_has_not_ended_in_time_is_sent_away_without_a_traceback(era: str, form: str) -> None:
+    message, headers = call({"query": "slow"}, token="t" if form == "stream" else None), {"MCP-Protocol-Version": era}
+    if era == MODERN:
+        message, headers = modern(message)
+    with running("hangs", "hasty") as run:
+        opened = run.site.open(message, headers | BEARER | {"Accept": "application/json, text/event-stream"})
+        run.until_logged("entered")
+        run.process.send_signal(signal.SIGTERM)
+        assert run.process.wait(20) == 0
+        log = run.stderr.read().decode()
+        assert opened.recv(65536).startswith(b"HTTP/1.1 503")
+        opened.close()
+    assert "left" in log
+    assert "Exception" not in log
+    assert "Traceback" not in log
+
+
+@pytest.mark.anyio
+async def test_an_event_stream_that_has_begun_is_ended_rather_than_answered_twice() -> None:
+    sent: list[Any] = []
+
+    async def streaming(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"event", "more_body": True})
+        raise asyncio.CancelledError
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    app = build(FakeGateway())  # type: ignore[arg-type]
+    await Draining(streaming)({"type": "http", "path": "/mcp", "app": app}, send, send)
+    assert [each.get("status", each.get("more_body", False)) for each in sent] == [200, True, False]
+
+
+def test_a_reload_that_breaks_is_told_in_one_line_and_serving_goes_on() -> None:
+    with running("broken") as run:
+        run.process.send_signal(signal.SIGHUP)
+        line = run.until_logged("reload: the old configuration stays in force")
+        assert "RuntimeError: cannot be reloaded with ***" in line
+        assert run.site.post(call(), BEARER).status == 200
+
+
 def test_sighup_reloads_and_goes_on() -> None:
     with running() as run:
         for _ in range(2):
@@ -123,6 +170,12 @@ def test_a_host_that_does_not_exist_is_told_in_one_sentence() -> None:
         listen("no.such.host.invalid", 0)
 
 
+@pytest.mark.parametrize(("host", "port"), [("a..b", 0), ("x" * 70, 0), ("127.0.0.1", 10**20)])
+def test_what_is_no_address_at_all_is_told_in_one_sentence(host: str, port: int) -> None:
+    with pytest.raises(ListenError, match=f"cannot listen on {host} port {port}: "):
+        listen(host, port)
+
+
 def test_every_address_of_a_name_gets_the_same_free_port() -> None:
     sockets = listen("localhost", 0)
     ports = {each.getsockname()[1] for each in sockets}
@@ -133,7 +186,7 @@ def test_every_address_of_a_name_gets_the_same_free_port() -> None:
 
 def test_serving_the_network_without_a_token_is_refused() -> None:
     with pytest.raises(ListenError, match="WEBSEARCH_TOKEN"):
-        serve(FakeGateway(settings()), host="0.0.0.0", port=0)  # type: ignore[arg-type]
+        serve(FakeGateway(settings(host="0.0.0.0", port=0)), reload=reload)  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -44,13 +44,13 @@ def client_of(scope: Scope) -> str:
     return name
 
 
-def binding_refusal(config: Config, host: str | None = None) -> str | None:
-    """Why the server must not listen where it was told to (`host`, else the configured one); None when it may."""
-    wanted = config.server.host if host is None else host
-    if config.server.tokens or is_loopback(wanted):
+def binding_refusal(config: Config) -> str | None:
+    """Why the server must not listen where it was told to; None when it may."""
+    host = config.server.host
+    if config.server.tokens or is_loopback(host):
         return None
     return (
-        f"without a token only this machine may be served, but server.host is {wanted or 'every address'!r}: "
+        f"without a token only this machine may be served, but server.host is {host!r}: "
         "set WEBSEARCH_TOKEN (or server.tokens), or server.host to 127.0.0.1"
     )
 

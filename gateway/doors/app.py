@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,7 +12,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.doors.access import NOT_FOUND, OPEN, Access
 from gateway.doors.mcp import MCPServer
@@ -86,13 +87,36 @@ async def broken(request: Request, error: Exception) -> Response:
 
 
 class Draining:
-    """ASGI middleware: while the application is told to drain, new calls are sent away before they begin."""
+    """ASGI middleware: calls that begin while the application is told to drain are sent away, and so are those that the
+    server cancels because they have not ended when its patience has.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["app"].state.draining and scope["path"] not in OPEN:
-            await send_json(send, 503, DRAINING, (b"retry-after", b"2"), (b"connection", b"close"))
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
             return
-        await self._app(scope, receive, send)
+        if scope["app"].state.draining and scope["path"] not in OPEN:
+            await _send_away(send)
+            return
+        begun = ended = False
+
+        async def sending(message: Message) -> None:
+            nonlocal begun, ended
+            begun, ended = True, message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except asyncio.CancelledError:
+            # a caller who leaves is seen further in: out here it is the server, which would log it as a fault of ours
+            if not begun:
+                await _send_away(send)
+            elif not ended:
+                await send({"type": "http.response.body", "body": b""})
+
+
+async def _send_away(send: Send) -> None:
+    await send_json(send, 503, DRAINING, (b"retry-after", b"2"), (b"connection", b"close"))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,41 +40,42 @@ def listen(host: str, port: int) -> list[socket.socket]:
     """Sockets bound to every address that `host` has. Port 0: one free port for all. Raises `ListenError`."""
     bound: list[socket.socket] = []
     try:
-        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, kind, protocol, _, address in dict.fromkeys(found):
             if bound and port == 0:
                 address = (address[0], bound[0].getsockname()[1], *address[2:])
             one = socket.socket(family, kind, protocol)
             bound.append(one)
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if os.name == "posix":
+                # elsewhere it would let two servers share an address
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             one.bind(address)
-    except OSError as error:
+    except (OSError, UnicodeError, OverflowError) as error:
         for one in bound:
             one.close()
-        raise ListenError(f"cannot listen on {host or 'every address'} port {port}: {error.strerror}") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ListenError(f"cannot listen on {host} port {port}: {why}") from error
     return bound
 
 
-def serve(gateway: Gateway, *, host: str | None = None, port: int | None = None, reload: Reload | None = None) -> None:
-    """Serve `gateway` until SIGTERM or SIGINT, then return. Raises `ListenError`.
-
-    `host` and `port` go before the configured ones. SIGHUP awaits `reload`, where there are signals.
-    """
+def serve(gateway: Gateway, *, reload: Reload) -> None:
+    """Serve `gateway` until SIGTERM or SIGINT, then return. SIGHUP awaits `reload`. Raises `ListenError`."""
     server = gateway.config.server
-    host = server.host if host is None else host
-    if why := binding_refusal(gateway.config, host):
+    if why := binding_refusal(gateway.config):
         raise ListenError(why)
     if not server.tokens:
         log.warning("no token is configured: only this machine is served, and whoever is on it may search")
         if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
-            log.warning("this is a container: nobody outside of it reaches %s; set WEBSEARCH_HOST and a token", host)
-    sockets = listen(host, server.port if port is None else port)
+            log.warning(
+                "this is a container: nobody outside of it reaches %s; set WEBSEARCH_HOST and a token", server.host
+            )
+    sockets = listen(server.host, server.port)
     asyncio.run(_serve(gateway, sockets, reload))
 
 
-async def _serve(gateway: Gateway, sockets: list[socket.socket], reload: Reload | None) -> None:
+async def _serve(gateway: Gateway, sockets: list[socket.socket], reload: Reload) -> None:
     app = build(gateway)
     running = Server(
         uvicorn.Config(
@@ -89,11 +91,22 @@ async def _serve(gateway: Gateway, sockets: list[socket.socket], reload: Reload 
         )
     )
     tasks: set[asyncio.Task[None]] = set()
+    reloading = asyncio.Lock()
 
-    def start(work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
+    def start(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
         tasks.add(task)
         task.add_done_callback(tasks.discard)
+        return task
+
+    def reloaded(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.error("reload: the old configuration stays in force: a fault of the gateway's own", exc_info=fault)
+
+    async def reload_in_turn() -> None:
+        # the last one to read the file must be the last one to put it in force
+        async with reloading:
+            await reload()
 
     async def drain() -> None:
         app.state.draining = True
@@ -109,8 +122,7 @@ async def _serve(gateway: Gateway, sockets: list[socket.socket], reload: Reload 
         running.should_exit = True
 
     def hang_up() -> None:
-        if reload is not None:
-            start(reload())
+        start(reload_in_turn()).add_done_callback(reloaded)
 
     with _handling({"SIGTERM": terminate, "SIGINT": interrupt, "SIGHUP": hang_up}):
         await running.serve(sockets)
