@@ -7,13 +7,20 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+import anyio
 import httpx2
 import jsonschema
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server.connection import Connection
+from mcp.server.runner import serve_one
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types import ClientCapabilities
 
 from gateway import answer
+from gateway.doors.mcp import MCPServer
+from gateway.doors.streamable import Exchange
 from gateway.gateway import Answer
 from gateway.query import input_schema
 from gateway.status import STATUS_SCHEMA
@@ -413,6 +420,26 @@ def test_a_fault_of_ours_is_told_in_fixed_words_and_explained_in_the_log(
     assert b"canary" not in found.body + status.body
     incident = step["detail"].removeprefix("incident ")
     assert f"internal_error {incident}" in caplog.text
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("era", [HANDSHAKE, MODERN])
+async def test_progress_that_nobody_reads_any_more_does_no_harm_to_the_search(era: str) -> None:
+    events, reader = anyio.create_memory_object_stream[bytes](1)
+    reader.close()
+    about = ServerMessageMetadata(request_context="default")
+    exchange = Exchange(7, about, progress_token="t", events=events)
+    connection = Connection.from_envelope(era, None, None if era == HANDSHAKE else ClientCapabilities())
+    with events:
+        told = await serve_one(
+            MCPServer(FakeGateway()),  # type: ignore[arg-type]
+            exchange,
+            "tools/call",
+            in_era(era, call(token="t"))[0]["params"],
+            connection=connection,
+            lifespan_state={},
+        )
+    assert told["structuredContent"] == FOUND
 
 
 @pytest.mark.parametrize(

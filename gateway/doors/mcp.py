@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
+import anyio
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
@@ -22,12 +23,13 @@ from mcp_types import (
 )
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
-from gateway import __version__, answer
-from gateway.audit import Step
+from gateway import __version__, answer, landing
 from gateway.config import Config
-from gateway.gateway import Answer, Gateway
+from gateway.doors import wire
+from gateway.gateway import Gateway
 from gateway.query import input_schema
 from gateway.status import STATUS_SCHEMA
+from gateway.steps import Step
 
 log = logging.getLogger(__name__)
 
@@ -114,10 +116,12 @@ class MCPServer(Server[dict[str, Any]]):
             if params.name == prefix + STATUS:
                 return await self._status()
         except Exception:
-            # the one edge where anything is caught: the SDK would tell handshake callers the exception's own words
-            incident = secrets.token_hex(4)
+            # the last edge, above all for the status: the SDK would tell handshake callers the exception's own words
+            incident, body = landing.internal_error()
             log.exception("internal_error %s", incident)
-            return internal_error(incident, search=params.name == prefix + SEARCH)
+            if params.name == prefix + SEARCH:
+                return called(body, is_error=True)
+            raise MCPError(INTERNAL_ERROR, f"internal error; the gateway's log explains incident {incident}") from None
         raise MCPError(
             INVALID_PARAMS, f"no tool is called {params.name[:100]!r}; there are {prefix}{SEARCH} and {prefix}{STATUS}"
         )
@@ -125,38 +129,30 @@ class MCPServer(Server[dict[str, Any]]):
     async def _search(self, context: Context, arguments: Mapping[str, object]) -> HandlerResult:
         async def report(number: int, step: Step) -> None:
             told = f"{step.provider}: {step.outcome}" + (f" ({step.detail})" if step.detail else "")
-            await context.session.report_progress(number, message=told)
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                # a courtesy: the search goes on for whoever else waits for it
+                await context.session.report_progress(number, message=told)
 
         found = await self._gateway.search(
             arguments,
             client=context.request or "default",
             progress=report if "progress_token" in (context.meta or {}) else None,
         )
-        return called(found.text, found.body, is_error=found.is_error)
+        return called(found.body, is_error=found.is_error)
 
     async def _status(self) -> HandlerResult:
-        body = await self._gateway.status()
-        return called(Answer(body, is_error=False).text, body, is_error=False)
+        return called(await self._gateway.status(), is_error=False)
 
 
-def called(text: str, body: dict[str, Any], *, is_error: bool) -> dict[str, Any]:
+def called(body: dict[str, Any], *, is_error: bool) -> dict[str, Any]:
     """The result of a call: hosts show the text or the object, so the two say the same."""
+    text = wire.encode(body).decode()
     return {
         "resultType": "complete",
         "content": [{"type": "text", "text": text}],
         "structuredContent": body,
         "isError": is_error,
     }
-
-
-def internal_error(incident: str, *, search: bool) -> dict[str, Any]:
-    """What a caller hears of a fault of ours: that it was one, and what to look for in the log."""
-    if not search:
-        raise MCPError(INTERNAL_ERROR, f"internal error; the gateway's log explains incident {incident}")
-    words = f"Search failed: an internal error; the gateway's log explains incident {incident}."
-    chain = answer.gateway_step("internal_error", f"incident {incident}")
-    body = answer.body(verdict="failed", chain=chain, search_id=secrets.token_hex(16), note=words)
-    return called(Answer(body, is_error=True).text, body, is_error=True)
 
 
 def tools(config: Config, titles: tuple[str, ...]) -> list[dict[str, Any]]:
