@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import providers
 from gateway import __version__, addresses, budgets, clients
 from gateway.config import ProviderSettings
 from gateway.keys import Lane
 from gateway.keys import lanes as lanes_of
+from gateway.steps import whole_seconds
 from gateway.stores import StoreUnavailable
 from providers import Outcome
 
@@ -152,38 +152,39 @@ async def _provider(gateway: Gateway, settings: ProviderSettings) -> dict[str, A
         line["warning"] = f"{sum(used)} of {limit * len(lanes)} requests of this period are used"
     if len(lanes) > 1:
         line["keys"] = [
-            {"key": f"#{lane.number}", "state": state, "used_requests": count}
+            {"key": f"#{lane.number}", "state": state.words, "used_requests": count}
             for lane, state, count in zip(lanes, states, used, strict=True)
         ]
     return line
 
 
-async def _state(gateway: Gateway, lane: Lane, used: int, now: float) -> str:
+class State(NamedTuple):
+    """What keeps a key from being asked; the least of several comes back first. `seconds` until then, where known."""
+
+    rank: int
+    seconds: int
+    words: str
+
+
+async def _state(gateway: Gateway, lane: Lane, used: int, now: float) -> State:
     rest = await gateway.cooldowns.of(lane)
     if rest is not None and rest.why == Outcome.AUTH_FAILURE:
-        return f"disabled({rest.why})"
+        return State(3, 0, f"disabled({rest.why})")
     if rest is not None:
-        return f"blocked({rest.why}, {max(1, math.ceil(rest.until - now))}s left)"
+        left_s = whole_seconds(rest.until, now)
+        return State(1, left_s, f"blocked({rest.why}, {left_s}s left)")
     if lane.budget.limit is not None and used >= lane.budget.limit:
-        return "blocked(quota_local)"
-    return "active"
+        return State(2, 0, "blocked(quota_local)")
+    return State(0, 0, "active")
 
 
-def _best(settings: ProviderSettings, states: Sequence[str]) -> str:
+def _best(settings: ProviderSettings, states: Sequence[State]) -> str:
     """One word for the provider: that of the key that would be asked, else of the one that comes back first."""
     if not settings.keys:
         return "unconfigured"
     if not settings.in_chain:
         return "disabled"
-    return min(states, key=_badness)
-
-
-def _badness(state: str) -> tuple[int, int]:
-    if state == "active":
-        return (0, 0)
-    if state.startswith("blocked(") and state.endswith("s left)"):
-        return (1, int(state.rsplit(" ", 2)[1].removesuffix("s")))
-    return (2, 0) if state.startswith("blocked(") else (3, 0)
+    return min(states).words
 
 
 def _unknown(settings: ProviderSettings) -> dict[str, Any]:
