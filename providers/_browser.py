@@ -1,26 +1,37 @@
-"""HTML engines that judge the client: the same exchange as `_http`, with a browser's TLS, HTTP/2 and headers."""
+"""HTML engines that judge the client: the same exchange as `_transport`, with a browser's TLS, HTTP/2 and headers."""
 
 from __future__ import annotations
 
-import errno
-import glob
 import os
 import re
 import ssl
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 from selectolax.lexbor import LexborHTMLParser
 
 from providers._http import HTTPProvider
-from providers._transport import CONNECT_S, MAX_BODY
+from providers._transport import (
+    CONNECT_S,
+    CONNECT_TIMEOUT,
+    CUT_SHORT,
+    MAX_BODY,
+    NO_AUTHORITIES,
+    NOT_HTTP,
+    TOO_LONG,
+    UNDECODABLE,
+    UNSENDABLE,
+    at_proxy,
+    network_failure,
+    system_error,
+)
 from providers._wire import Unreadable, Wire
-from providers._words import Outcome, Reply, Settings
+from providers._words import Reply
 
 if TYPE_CHECKING:
     from curl_cffi import CurlError
@@ -32,31 +43,38 @@ MAX_TRANSFERS = 1024
 _THEIRS = frozenset({"host", "content-length", "transfer-encoding", "accept-encoding", "user-agent"})
 """Headers that curl or the impersonation writes: another version of them would give us away."""
 
+_NATIVE_CA = 1 << 4
+"""CURLSSLOPT_NATIVE_CA: the system's own store counts too. By curl's page on CURLOPT_SSL_OPTIONS that is so on Windows,
+and on macOS only where curl was built for it; elsewhere it does nothing."""
 
-class BrowserProvider(HTTPProvider):
-    """A search engine without a key that refuses anything that does not look like a current Chrome.
 
-    The body that `results` gets is the parsed page.
-    """
+class BrowserConnections:
+    """The `Carrier` for engines that refuse anything that does not look like a current Chrome."""
 
-    def __init__(self, settings: Settings | None = None, clock: Callable[[], float] = time.time) -> None:
-        super().__init__(settings, clock)
+    def __init__(self, proxy: str | None, clock: Callable[[], float]) -> None:
+        self._proxy = proxy
+        self._clock = clock
         self._session: AsyncSession[Any] | None = None
-        self._trusted: IO[bytes] | None = None
+        self._joined: Path | None = None
 
-    def decode(self, wire: Wire) -> object:
-        return read_page(wire.text)
+    def open(self) -> None:
+        with suppress(OSError):
+            self._session = self._session or self._new_session()
 
     async def exchange(self, request: httpx2.Request) -> Wire | Reply:
         if request.url.scheme not in ("http", "https") or not request.url.host:
-            return _UNSENDABLE
+            return UNSENDABLE
         headers = {name: value for name, value in request.headers.items() if name not in _THEIRS}
         if not all(value.isprintable() for value in headers.values()):
             # curl would send a line break in a value as it is
-            return _UNSENDABLE
+            return UNSENDABLE
         from curl_cffi import CurlError, CurlHttpVersion
         from curl_cffi.curl import CURL_WRITEFUNC_ERROR
 
+        try:
+            session = self._session = self._session or self._new_session()
+        except OSError:
+            return NO_AUTHORITIES
         body = bytearray()
 
         def take(chunk: bytes) -> int:
@@ -64,7 +82,6 @@ class BrowserProvider(HTTPProvider):
             return len(chunk) if len(body) <= MAX_BODY else CURL_WRITEFUNC_ERROR
 
         try:
-            session = self._session or self._new_session()
             # not curl_cffi's stream mode: there a cancelled reader leaves the transfer running
             response = await session.request(
                 request.method,  # type: ignore[arg-type]
@@ -78,41 +95,38 @@ class BrowserProvider(HTTPProvider):
                 http_version=CurlHttpVersion.V1_1 if request.url.scheme == "http" else None,
             )
         except CurlError as error:
-            if len(body) > MAX_BODY:
-                return Reply(Outcome.SERVER_ERROR, detail="reply over 2 MiB", row="transport: too long")
-            return curl_failure(error)
+            return TOO_LONG if len(body) > MAX_BODY else curl_failure(error, self._proxy is not None)
         except (LookupError, ValueError):
             # what curl let pass and curl_cffi's own reading of the header lines does not
-            return _NOT_HTTP
+            return NOT_HTTP
         if not response.status_code:
             # the session was closed under the transfer
-            return Reply(Outcome.NETWORK, detail=_CUT_SHORT, row="transport: network")
+            return CUT_SHORT
         received = {name.lower(): value for name, value in response.headers.items() if value is not None}
-        return Wire(response.status_code, received, bytes(body), self.clock())
+        return Wire(response.status_code, received, bytes(body), self._clock())
 
     async def aclose(self) -> None:
-        await super().aclose()
-        if self._session is not None:
-            session, self._session = self._session, None
-            await session.close()
-        if self._trusted is not None:
-            self._trusted.close()
-            self._trusted = None
-
-    def open(self) -> None:
-        if self._session is None:
-            self._new_session()
+        session, self._session = self._session, None
+        joined, self._joined = self._joined, None
+        try:
+            if session is not None:
+                await session.close()
+        finally:
+            if joined is not None:
+                with suppress(OSError):
+                    joined.unlink()
 
     def _new_session(self) -> AsyncSession[Any]:
+        """Raises OSError when certificates that were asked for cannot be read, or joined to the public ones."""
         # imported here because it costs half a second, which the command line need not wait for
         from curl_cffi import CurlInfo, CurlOpt
         from curl_cffi.requests import AsyncSession
 
-        self._session = AsyncSession(
+        return AsyncSession(
             impersonate="chrome",
             max_clients=MAX_TRANSFERS,
-            proxy=self.settings.proxy,
-            verify=self._authorities(),  # type: ignore[arg-type]
+            proxy=self._proxy,
+            verify=str(self._authorities()),  # type: ignore[arg-type]
             trust_env=False,
             allow_redirects=False,
             discard_cookies=True,
@@ -121,92 +135,93 @@ class BrowserProvider(HTTPProvider):
                 # on a connection used before, curl would by itself send a request again whose reply never began
                 CurlOpt.FRESH_CONNECT: 1,
                 CurlOpt.FORBID_REUSE: 1,
+                CurlOpt.SSL_OPTIONS: _NATIVE_CA,
+                CurlOpt.PROXY_SSL_OPTIONS: _NATIVE_CA,
             },
-            curl_infos=[CurlInfo.OS_ERRNO],
+            curl_infos=[CurlInfo.OS_ERRNO, CurlInfo.HTTP_CONNECTCODE],
         )
-        return self._session
 
-    def _authorities(self) -> str:
-        """The file with the certificates to trust: the public roots, and a company's own beside them as in `_http`."""
+    def _authorities(self) -> Path:
+        """The file with the certificates to trust: the public roots, and a company's own beside them.
+
+        Unlike in `Connections` the public roots come from this system only where it keeps them in OpenSSL's file; on
+        Windows and macOS they are certifi's. Raises OSError.
+        """
         import certifi
 
         told = ssl.get_default_verify_paths()
-        public = told.openssl_cafile if os.path.isfile(told.openssl_cafile) else certifi.where()
-        own = [told.cafile] if told.cafile not in (None, told.openssl_cafile) else []
+        public = Path(told.openssl_cafile if os.path.isfile(told.openssl_cafile) else certifi.where())
+        own = [Path(told.cafile)] if told.cafile not in (None, told.openssl_cafile) else []
         if told.capath not in (None, told.openssl_capath):
-            own += sorted(path for path in glob.glob(f"{told.capath}/*") if os.path.isfile(path))
+            own += sorted(path for path in Path(told.capath).iterdir() if path.is_file())
         if not own:
             return public
-        # curl takes one file, and reads it for each new connection
-        self._trusted = tempfile.NamedTemporaryFile(prefix="websearch-gateway-", suffix=".pem")  # noqa: SIM115 -- aclose does
-        for path in (public, *own):
-            self._trusted.write(Path(path).read_bytes() + b"\n")
-        self._trusted.flush()
-        return self._trusted.name
+        pem = b"".join(path.read_bytes() + b"\n" for path in (public, *own))
+        # curl takes one file, and opens it by name for each new connection: on Windows nobody else may have it open then
+        if self._joined is None:
+            handle, name = tempfile.mkstemp(".pem", "websearch-gateway-")
+            os.close(handle)
+            self._joined = Path(name)
+        self._joined.write_bytes(pem)
+        return self._joined
+
+
+class BrowserProvider(HTTPProvider):
+    """A search engine without a key that judges its clients. The body that `results` gets is the parsed page."""
+
+    connections = BrowserConnections
+
+    def decode(self, wire: Wire) -> object:
+        return read_page(wire.text)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # transport
 
-_CUT_SHORT = "connection closed before the reply was whole"
-
-_NOT_HTTP = Reply(Outcome.SERVER_ERROR, detail="reply is not HTTP", row="transport: protocol")
-
-_UNSENDABLE = Reply(
-    Outcome.REQUEST_ERROR,
-    detail="the address or key cannot be put into a request",
-    setup=True,
-    hint="check the base_url, the proxy and the key",
-    row="transport: nothing sent",
-)
-
 _CURL_CODES = {
     # curl.se/libcurl/c/libcurl-errors.html; what is not here is a network failure under its own name
-    1: _NOT_HTTP,  # unsupported protocol: HTTP/0.9, a status that is no number
-    3: _UNSENDABLE,  # malformed URL
-    8: _NOT_HTTP,  # weird server reply: a header without a colon, a length that is no number
-    16: _NOT_HTTP,  # HTTP/2 framing
-    27: _UNSENDABLE,  # out of memory: what curl_cffi makes of a URL that curl rejects before it starts
-    28: Reply(Outcome.TIMEOUT, detail="connect timeout", row="transport: timeout"),  # the only limit we hand to curl
-    61: Reply(Outcome.SERVER_ERROR, detail="reply cannot be decompressed", row="transport: decoding"),
-    100: _NOT_HTTP,  # a field grew larger than allowed: endless headers
+    1: NOT_HTTP,  # unsupported protocol: HTTP/0.9, a status that is no number
+    3: UNSENDABLE,  # malformed URL
+    5: at_proxy(network_failure("ENOTFOUND")),
+    6: network_failure("ENOTFOUND"),
+    8: NOT_HTTP,  # weird server reply: a header without a colon, a length that is no number
+    16: NOT_HTTP,  # HTTP/2 framing
+    18: CUT_SHORT,  # partial file
+    27: UNSENDABLE,  # out of memory: what curl_cffi makes of a URL that curl rejects before it starts
+    28: CONNECT_TIMEOUT,  # the only limit we hand to curl
+    35: network_failure("TLS failure"),
+    52: CUT_SHORT,  # got nothing
+    55: CUT_SHORT,  # send error
+    56: NOT_HTTP,  # a receive error without the system's number: a chunk size that is none
+    61: UNDECODABLE,
+    77: NO_AUTHORITIES,
+    92: CUT_SHORT,  # the HTTP/2 stream was reset
+    97: at_proxy(network_failure("no connection")),
+    100: NOT_HTTP,  # a field grew larger than allowed: endless headers
 }
 
-_CURL_WORDS = {
-    5: "proxy: ENOTFOUND",
-    6: "ENOTFOUND",
-    7: "proxy: no connection",  # a refused connection has the system's own number
-    18: _CUT_SHORT,  # partial file
-    35: "TLS failure",
-    52: _CUT_SHORT,  # got nothing
-    55: _CUT_SHORT,  # send error
-    77: "certificate store cannot be read",
-    92: _CUT_SHORT,  # the HTTP/2 stream was reset
-    97: "proxy: no connection",
-}
-
-_SYSTEM_SAYS = frozenset({7, 35, 55, 56})
+_COULDNT_CONNECT = 7
+_SYSTEM_SAYS = frozenset({_COULDNT_CONNECT, 35, 55, 56})
 """Codes whose cause is the system's error number, when there is one."""
 
 
-def curl_failure(error: CurlError) -> Reply:
+def curl_failure(error: CurlError, has_proxy: bool) -> Reply:
     """What a failed transfer means. curl's own sentence can hold the proxy's password: none of it is shown whole."""
+    from curl_cffi import CurlInfo
+
     code = int(error.code)
-    if code in _CURL_CODES:
-        return _CURL_CODES[code]
-    response = getattr(error, "response", None)
-    number = next(iter(response.infos.values()), 0) if response is not None else 0
-    if code in _SYSTEM_SAYS and number in errno.errorcode:
-        detail = errno.errorcode[number]
-    elif code == 56:
-        # a receive error without the system's number is a reply that breaks HTTP's rules: a chunk size that is none
-        return _NOT_HTTP
-    elif code == 60:
+    if code == 60:
         _, _, told = str(error).partition("verify result: ")
-        detail = f"certificate {told.partition(' (')[0] or 'is not for this host'}"
-    else:
-        detail = _CURL_WORDS.get(code, f"curl error {code}")
-    return Reply(Outcome.NETWORK, detail=detail, row="transport: network")
+        return network_failure(f"certificate {told.partition(' (')[0] or 'is not for this host'}")
+    response = getattr(error, "response", None)
+    infos = response.infos if response is not None else {}
+    named = system_error(infos.get(CurlInfo.OS_ERRNO, 0)) if code in _SYSTEM_SAYS else None
+    if code != _COULDNT_CONNECT:
+        return network_failure(named) if named else _CURL_CODES.get(code, network_failure(f"curl error {code}"))
+    refused = infos.get(CurlInfo.HTTP_CONNECTCODE, 0)
+    reply = network_failure(named or (f"http_{refused}" if refused else "no connection"))
+    # with a proxy there is no connection but the one to it, or the tunnel that it refuses to make
+    return at_proxy(reply) if has_proxy else reply
 
 
 # ---------------------------------------------------------------------------------------------------------------------

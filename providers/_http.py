@@ -13,7 +13,7 @@ import httpx2
 
 from providers import _addresses, _cutting
 from providers._reading import member, one_line, redact, retry_after, spellings
-from providers._transport import Connections
+from providers._transport import UNSENDABLE, Carrier, Connections, out_of_time
 from providers._wire import Unreadable, Wire, read_json
 from providers._words import (
     UNBOUNDED,
@@ -91,12 +91,13 @@ class HTTPProvider:
     """Whether the vendor's terms let results be written to disk."""
     options: ClassVar[Mapping[str, Option]] = {}
     errors: ClassVar[Sequence[Row]] = ()
+    connections: ClassVar[type[Carrier]] = Connections
 
     def __init__(self, settings: Settings | None = None, clock: Callable[[], float] = time.time) -> None:
         """`clock` gives seconds since the epoch."""
         self.settings = settings or Settings()
         self.clock = clock
-        self._connections = Connections(self.settings.proxy, clock)
+        self._connections = self.connections(self.settings.proxy, clock)
         self._secrets: dict[str, tuple[str, ...]] = {}
 
     # -----------------------------------------------------------------------------------------------------------------
@@ -156,13 +157,7 @@ class HTTPProvider:
             request = self.request(query, key)
         except (httpx2.InvalidURL, ValueError):
             # a base URL or key that cannot be put into a request; the error's own words may hold the key
-            return Reply(
-                Outcome.REQUEST_ERROR,
-                detail="the address or key cannot be put into a request",
-                setup=True,
-                hint=f"check the base_url and the key of {self.name}",
-                row="nothing sent",
-            )
+            return UNSENDABLE
         request.headers.setdefault("User-Agent", USER_AGENT)
         request.headers.setdefault("Accept-Encoding", "gzip, deflate")
         if key not in self._secrets:
@@ -177,7 +172,7 @@ class HTTPProvider:
             arrived = await self.exchange(draft.request)
         elapsed_ms = round((time.perf_counter() - started) * 1000)
         if arrived is None:
-            return Reply(Outcome.TIMEOUT, detail=f"no whole reply in {limit_s:.1f} s", cut=True, elapsed_ms=elapsed_ms)
+            return replace(out_of_time(limit_s), elapsed_ms=elapsed_ms)
         reply = arrived if isinstance(arrived, Reply) else self.read(arrived)
         forms = spellings(draft.secrets)
         reply = without_echoes(reply, forms)

@@ -8,7 +8,8 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import anyio
 import httpx2
@@ -22,6 +23,63 @@ MAX_BODY = 2 * 1024 * 1024
 CONNECT_S = 5.0
 """Seconds one connection may take to be made. A blocked address must not eat a whole time limit."""
 
+# what it means when no whole reply came, in the same words whoever carried it
+
+UNSENDABLE = Reply(
+    Outcome.REQUEST_ERROR,
+    detail="the address or key cannot be put into a request",
+    setup=True,
+    hint="check the base_url, the proxy and the key",
+    row="transport: nothing sent",
+)
+CONNECT_TIMEOUT = Reply(Outcome.TIMEOUT, detail="connect timeout", row="transport: timeout")
+TOO_LONG = Reply(Outcome.SERVER_ERROR, detail="reply over 2 MiB", row="transport: too long")
+UNDECODABLE = Reply(Outcome.SERVER_ERROR, detail="reply cannot be decompressed", row="transport: decoding")
+NOT_HTTP = Reply(Outcome.SERVER_ERROR, detail="reply is not HTTP", row="transport: protocol")
+
+
+def network_failure(detail: str) -> Reply:
+    """There was no connection, or it did not last; `detail` names the innermost cause."""
+    return Reply(Outcome.NETWORK, detail=detail, row="transport: network")
+
+
+CUT_SHORT = network_failure("connection closed before the reply was whole")
+NO_AUTHORITIES = network_failure("certificate store cannot be read")
+
+
+def out_of_time(limit_s: float) -> Reply:
+    """Our own time limit ended the exchange."""
+    return Reply(Outcome.TIMEOUT, detail=f"no whole reply in {limit_s:.1f} s", row="transport: timeout", cut=True)
+
+
+def at_proxy(reply: Reply) -> Reply:
+    """`reply` where the proxy was to blame, and not the vendor."""
+    return replace(reply, detail=f"proxy: {reply.detail}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# connections
+
+
+class Carrier(Protocol):
+    """Takes requests to one vendor and brings its replies, plainly as `Connections`, or as a browser would."""
+
+    def __init__(self, proxy: str | None, clock: Callable[[], float]) -> None:
+        """`clock` gives seconds since the epoch."""
+
+    def open(self) -> None:
+        """Load certificates and make ready for connections, so that no search has to wait for it.
+
+        What keeps that from working is told by the first exchange, as for any other cause.
+        """
+
+    async def exchange(self, request: httpx2.Request) -> Wire | Reply:
+        """Put `request` on the wire; the reply as it arrived, or what kept it from arriving."""
+
+    async def aclose(self) -> None:
+        """Close every connection. It can be used again."""
+
+
 _PATIENCE = httpx2.Timeout(None, connect=CONNECT_S).as_dict()
 """Only connecting has a limit here: whoever waits bounds the whole exchange, which no limit per phase can do."""
 
@@ -34,8 +92,19 @@ class _Line:
     users: int = 0
 
 
+@dataclass(eq=False, slots=True)
+class _ProxyLeg:
+    """Whether the way to the proxy failed: httpx2 raises the same for that as for the way beyond it."""
+
+    has_failed: bool = False
+
+    async def watch(self, event: str, info: object) -> None:
+        # connections are made to the proxy only; what goes wrong beyond it is an event of "proxy"
+        self.has_failed |= event in ("connection.connect_tcp.failed", "connection.start_tls.failed")
+
+
 class Connections:
-    """Every connection to one vendor. `clock` gives seconds since the epoch."""
+    """The `Carrier` for vendors who do not mind who asks."""
 
     def __init__(self, proxy: str | None, clock: Callable[[], float]) -> None:
         self._proxy = proxy
@@ -43,10 +112,6 @@ class Connections:
         self._line: _Line | None = None
 
     def open(self) -> None:
-        """Load certificates and make ready for connections, so that no search has to wait for it.
-
-        What keeps that from working is told by the first exchange, as for any other cause.
-        """
         with suppress(OSError, ValueError, httpx2.InvalidURL):
             self._line = self._line or _Line(self._new_transport())
 
@@ -61,30 +126,36 @@ class Connections:
         )
 
     async def exchange(self, request: httpx2.Request) -> Wire | Reply:
-        """Put `request` on the wire; the reply as it arrived, or what kept it from arriving."""
-        line: _Line | None = None
-        is_whole = False
         try:
             line = self._line = self._line or _Line(self._new_transport())
-            line.users += 1
-            request.extensions = {**request.extensions, "timeout": _PATIENCE}
+        except OSError:
+            return NO_AUTHORITIES
+        except (ValueError, httpx2.InvalidURL):
+            return UNSENDABLE
+        line.users += 1
+        is_whole = False
+        leg = _ProxyLeg()
+        request.extensions = {**request.extensions, "timeout": _PATIENCE}
+        if self._proxy is not None:
+            request.extensions["trace"] = leg.watch
+        try:
             response = await line.transport.handle_async_request(request)
             try:
                 body = bytearray()
                 async for chunk in response.aiter_bytes():
                     body += chunk
                     if len(body) > MAX_BODY:
-                        return Reply(Outcome.SERVER_ERROR, detail=f"http_{response.status_code} reply over 2 MiB")
+                        return TOO_LONG
                 is_whole = True
             finally:
                 if not is_whole:
                     with anyio.CancelScope(shield=True):
                         await response.aclose()
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ValueError) as error:
-            return transport_failure(error)
+            reply = transport_failure(error)
+            return at_proxy(reply) if leg.has_failed else reply
         finally:
-            if line is not None:
-                await self._leave(line, is_whole)
+            await self._leave(line, is_whole)
         headers = {name.lower(): value for name, value in response.headers.items()}
         return Wire(response.status_code, headers, bytes(body), self._clock())
 
@@ -102,7 +173,6 @@ class Connections:
                 await line.transport.aclose()
 
     async def aclose(self) -> None:
-        """Close every connection. The provider can be used again."""
         if (line := self._line) is not None:
             self._line = None
             await line.transport.aclose()
@@ -121,29 +191,27 @@ def tls() -> ssl.SSLContext:
     return context
 
 
+# ---------------------------------------------------------------------------------------------------------------------
+# what failed
+
+
 def transport_failure(error: BaseException) -> Reply:
     """What a failed exchange means. The detail names the innermost cause and never quotes the request."""
     if isinstance(error, httpx2.TimeoutException):
-        return Reply(Outcome.TIMEOUT, detail="connect timeout", row="transport: timeout")
+        return CONNECT_TIMEOUT
     if isinstance(error, httpx2.DecodingError):
-        return Reply(Outcome.SERVER_ERROR, detail="reply cannot be decompressed", row="transport: decoding")
-    cause = innermost(error)
-    detail = _cause_words(cause)
-    if isinstance(error, httpx2.RemoteProtocolError) and not _cut_short(error):
-        return Reply(Outcome.SERVER_ERROR, detail="reply is not HTTP", row="transport: protocol")
+        return UNDECODABLE
+    if isinstance(error, httpx2.RemoteProtocolError) and not _is_cut_short(error):
+        return NOT_HTTP
     if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol | httpx2.LocalProtocolError) or (
         isinstance(error, ValueError) and not isinstance(error, OSError)
     ):
-        return Reply(
-            Outcome.REQUEST_ERROR,
-            detail="the address or key cannot be put into a request",
-            setup=True,
-            hint="check the base_url, the proxy and the key",
-            row="transport: nothing sent",
-        )
+        return UNSENDABLE
     if isinstance(error, httpx2.ProxyError):
-        detail = f"proxy: {detail}"
-    return Reply(Outcome.NETWORK, detail=detail, row="transport: network")
+        # its words begin with the status with which the proxy refused to make a tunnel
+        status = str(error)[:3]
+        return at_proxy(network_failure(f"http_{status}" if status.isdecimal() else "no tunnel"))
+    return _by_cause(innermost(error))
 
 
 def innermost(error: BaseException) -> BaseException:
@@ -158,20 +226,26 @@ def innermost(error: BaseException) -> BaseException:
     return error
 
 
-def _cut_short(error: BaseException) -> bool:
+def _is_cut_short(error: BaseException) -> bool:
     words = str(error).lower()
     return "disconnected" in words or "peer closed" in words or "terminated" in words or "reset" in words
 
 
-def _cause_words(cause: BaseException) -> str:
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"certificate {cause.verify_message}"
-    if isinstance(cause, ssl.SSLError):
-        return f"TLS {getattr(cause, 'reason', None) or 'failure'}"  # not every one was made by OpenSSL
-    if isinstance(cause, socket.gaierror):
-        return "EAI_AGAIN" if cause.errno == socket.EAI_AGAIN else "ENOTFOUND"
-    if isinstance(cause, OSError) and cause.errno is not None:
-        return errno.errorcode.get(cause.errno, type(cause).__name__)
+def _by_cause(cause: BaseException) -> Reply:
     if isinstance(cause, httpx2.RemoteProtocolError) or "RemoteProtocolError" in type(cause).__name__:
-        return "connection closed before the reply was whole"
-    return type(cause).__name__
+        return CUT_SHORT
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return network_failure(f"certificate {cause.verify_message}")
+    if isinstance(cause, ssl.SSLError):
+        # not every one was made by OpenSSL
+        return network_failure(f"TLS {getattr(cause, 'reason', None) or 'failure'}")
+    if isinstance(cause, socket.gaierror):
+        return network_failure("EAI_AGAIN" if cause.errno == socket.EAI_AGAIN else "ENOTFOUND")
+    named = system_error(cause.errno) if isinstance(cause, OSError) and cause.errno is not None else None
+    return network_failure(named or type(cause).__name__)
+
+
+def system_error(number: int) -> str | None:
+    """What the system's error `number` is called, the same on every system; None for one without a name."""
+    name = errno.errorcode.get(number)
+    return name and name.removeprefix("WSA")  # how Windows spells those of sockets

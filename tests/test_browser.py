@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ssl
 import struct
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -16,8 +17,8 @@ import pytest
 import trustme
 
 from providers import Draft, Outcome, Reply, Settings, Wire
-from providers._browser import MAX_DEPTH, BrowserProvider, read_page
-from providers._transport import MAX_BODY
+from providers._browser import MAX_DEPTH, BrowserConnections, BrowserProvider, read_page
+from providers._transport import MAX_BODY, Carrier, Connections
 from providers._wire import Unreadable
 
 pytestmark = pytest.mark.anyio
@@ -304,6 +305,27 @@ async def test_a_proxy_is_used_and_its_password_is_never_told(unused_tcp_port: i
             assert "canary" not in repr(reply)
 
 
+@pytest.mark.parametrize("carrier", [Connections, BrowserConnections])
+async def test_a_proxy_is_blamed_for_the_way_to_it_and_not_for_what_lies_beyond(
+    carrier: type[Carrier], unused_tcp_port: int
+) -> None:
+    async def told(proxy: str) -> tuple[Outcome, str]:
+        connections = carrier(proxy, lambda: 0.0)
+        try:
+            reply = await connections.exchange(asked("https://moss.example/"))
+        finally:
+            await connections.aclose()
+        assert isinstance(reply, Reply)
+        return reply.outcome, reply.detail
+
+    assert await told(f"http://127.0.0.1:{unused_tcp_port}") == (Outcome.NETWORK, "proxy: ECONNREFUSED")
+    async with serving(saying(b"HTTP/1.1 407 Who\r\ncontent-length: 0\r\n\r\n")) as (proxy, _):
+        assert await told(proxy) == (Outcome.NETWORK, "proxy: http_407")
+    async with serving(saying(b"HTTP/1.1 200 OK\r\n\r\n", then_close=True)) as (proxy, _):
+        outcome, detail = await told(proxy)
+        assert (outcome, detail.partition(" ")[0]) == (Outcome.NETWORK, "TLS")
+
+
 async def test_an_unknown_authority_is_refused_and_a_configured_one_joins_the_public_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -312,6 +334,8 @@ async def test_an_unknown_authority_is_refused_and_a_configured_one_joins_the_pu
     authority.issue_cert("127.0.0.1").configure_cert(context)
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     async with serving(saying(WHOLE), context) as (base, _):
         async with browser() as provider:
             reply = await provider.exchange(asked(base))
@@ -326,9 +350,27 @@ async def test_an_unknown_authority_is_refused_and_a_configured_one_joins_the_pu
                 patch.setenv(variable, str(told))
                 async with browser() as provider:
                     assert isinstance(await provider.exchange(asked(base)), Wire)
-                    trusted = Path(provider._authorities()).read_bytes()
+                    (joined,) = temporary.iterdir()
+                    trusted = joined.read_bytes()
                 assert trusted.endswith(authority.cert_pem.bytes() + b"\n")
                 assert trusted.count(b"BEGIN CERTIFICATE") > 50
+                assert [*temporary.iterdir()] == []
+
+
+async def test_authorities_that_cannot_be_joined_to_the_public_ones_fail_the_search_and_not_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trustme.CA().cert_pem.write_to_path(str(tmp_path / "own.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "own.pem"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    async with serving(saying(WHOLE)) as (base, heads), browser() as provider:
+        provider.open()
+        reply = await provider.exchange(asked(base))
+        assert isinstance(reply, Reply)
+        assert (reply.outcome, reply.detail) == (Outcome.NETWORK, "certificate store cannot be read")
+        assert heads == []
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        assert isinstance(await provider.exchange(asked(base)), Wire)
 
 
 def test_a_page_that_only_keeps_the_parser_busy_is_not_parsed() -> None:

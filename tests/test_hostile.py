@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 import ssl
@@ -9,11 +10,13 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import httpx2
 import pytest
 
 import providers
-from providers import HTTPProvider, Outcome, Query, Reply, Settings, _transport
+from providers import Draft, HTTPProvider, Outcome, Query, Reply, Settings, _transport
 from tests.vendors import (
     GARBAGE,
     RESET,
@@ -78,6 +81,7 @@ def check(reply: Reply) -> None:
     json.dumps(texts, ensure_ascii=False).encode()  # a lone surrogate would not go out at any door
     assert len(reply.detail) <= 200
     assert reply.detail or reply.outcome is Outcome.OK
+    assert reply.row
     assert reply.retry_after_s is None or 0 <= reply.retry_after_s < float("inf")
     assert (reply.outcome is Outcome.OK) == bool(reply.results)
     assert all(row.title and row.url.startswith("http") for row in reply.results)
@@ -239,6 +243,31 @@ async def test_a_vendor_speaks_tls_under_an_authority_of_ones_own(
             _transport.tls.cache_clear()
 
 
+async def test_authorities_that_cannot_be_read_fail_the_search_and_not_the_start(
+    played: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own.pem").write_text("no certificate")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "own.pem"))
+    _transport.tls.cache_clear()
+    try:
+        provider, key = face("brave", played.address("brave"))
+        provider.open()
+        draft = provider.draft(QUERY, key)
+        assert isinstance(draft, Draft)
+        reply = await provider.send(draft, 10.0)
+        assert (reply.outcome, reply.detail) == (Outcome.NETWORK, "certificate store cannot be read")
+        assert played.count() == 0
+    finally:
+        _transport.tls.cache_clear()
+
+
+def test_a_system_error_is_called_the_same_on_every_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(errno.errorcode, 10061, "WSAECONNREFUSED")  # as Windows has it
+    error = httpx2.ConnectError("no connection")
+    error.__cause__ = OSError(10061, "no connection could be made")
+    assert _transport.transport_failure(error).detail == "ECONNREFUSED"
+
+
 @pytest.mark.parametrize("name", [name for name in FACES if name not in HTML])
 async def test_replies_that_we_stopped_reading_do_not_stall_an_http2_connection(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -319,13 +348,14 @@ async def test_no_secret_is_told_when_nobody_answers(
     for base, proxy, words in (
         ("http://nobody.onion/search", None, "ENOTFOUND"),
         (f"{closed}/search", None, "ECONNREFUSED"),
-        ("http://nobody.onion/search", guarded(closed, password=PROXY_PASSWORD), "ECONNREFUSED"),
-        ("https://nobody.onion/search", guarded(closed, password=PROXY_PASSWORD), "ECONNREFUSED"),
+        ("http://nobody.onion/search", guarded(closed, password=PROXY_PASSWORD), "proxy: ECONNREFUSED"),
+        ("https://nobody.onion/search", guarded(closed, password=PROXY_PASSWORD), "proxy: ECONNREFUSED"),
+        ("https://nobody.onion/search", guarded("http://nobody.onion:8080"), "proxy: ENOTFOUND"),
     ):
         async with asking(name, guarded(base), **({"proxy": proxy} if proxy else {})) as ask:
             reply = await ask()
             check_secret(reply)
-            assert (reply.outcome, words in reply.detail) == (Outcome.NETWORK, True), reply
+            assert (reply.outcome, reply.detail) == (Outcome.NETWORK, words)
 
 
 @pytest.mark.parametrize("name", FACES)
