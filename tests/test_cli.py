@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -309,6 +310,42 @@ async def test_serve_refuses_with_2_what_it_cannot_or_must_not_do(room: Room, un
     assert "must hold a JSON object" in unparsable.err
     stdio = await room.run("stdio")
     assert (stdio.code, stdio.stdout) == (2, b"")
+
+
+@pytest.mark.parametrize(
+    ("option", "complaint"),
+    [
+        ("--port=70000", "argument --port: must be a whole number from 0 to 65535"),
+        ("--port=99999", "argument --port: must be a whole number from 0 to 65535"),
+        ("--port=-1", "argument --port: must be a whole number from 0 to 65535"),
+        ("--port=http", "argument --port: must be a whole number from 0 to 65535"),
+        ("--host=a..b", "argument --host: must be a host name or an IP address, without scheme and port"),
+        ("--host=", "argument --host: must be a host name or an IP address, without scheme and port"),
+        ("--host=http://127.0.0.1", "argument --host: must be a host name or an IP address, without scheme and port"),
+    ],
+)
+async def test_options_take_what_the_settings_of_their_names_take(room: Room, option: str, complaint: str) -> None:
+    room.configure("tavily")
+    refused = await room.run("serve", option)
+    assert (refused.code, refused.stdout) == (2, b"")
+    assert refused.err.endswith(f"serve: error: {complaint}\n")
+
+
+async def test_a_hang_up_ends_stdio_for_its_clients_terminal_is_gone(room: Room) -> None:
+    room.configure("tavily")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway", "stdio"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        cwd=ROOT,
+        env=environment(room.home, WEBSEARCH_CONFIG=str(room.file)),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+    assert await process.stdout.readline()
+    process.send_signal(signal.SIGHUP)
+    assert await process.wait() == -signal.SIGHUP
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway import servers
+from gateway.config import Config
+from gateway.logs import set_up
 from tests.processes import serving, written
 from tests.rooms import ask, failing, running, told, tuned, used
 from tests.vendors import Played, configuration, success
@@ -163,3 +168,42 @@ async def test_a_reload_inside_one_process_closes_what_nobody_uses_any_more(play
         assert used(await slow) == "tavily"
         assert old.users == 0
         assert told(await ask(gateway, "fern")) == []
+
+
+@pytest.fixture
+def logging_kept() -> Iterator[logging.Logger]:
+    """The gateway's logger; all that a test does to logging is undone."""
+    root, ours, theirs = logging.getLogger(), logging.getLogger("gateway"), logging.getLogger("providers")
+    levels, handlers = [(each, each.level) for each in (root, ours, theirs)], root.handlers[:]
+    try:
+        yield ours
+    finally:
+        root.handlers[:] = handlers
+        for each, level in levels:
+            each.setLevel(level)
+
+
+async def test_a_reload_that_breaks_leaves_the_old_log_and_hides_the_new_keys_all_the_same(
+    played: Played,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    logging_kept: logging.Logger,
+) -> None:
+    changed = content(played, "tavily")
+    changed["credentials"]["TAVILY_API_KEY"] = "tvly-quite-another"
+    monkeypatch.setenv("WEBSEARCH_CONFIG", str(written(tmp_path / "config.json", changed)))
+    monkeypatch.setenv("WEBSEARCH_LOG", "debug")
+
+    async def broken(config: Config) -> None:
+        logging_kept.error("with %s", *next(each for each in config.providers if each.name == "tavily").keys)
+        raise RuntimeError("no")
+
+    async with running(played, ["tavily"]) as gateway:
+        set_up(gateway.config)
+        level = logging_kept.level
+        monkeypatch.setattr(gateway, "reload", broken)
+        with pytest.raises(RuntimeError):
+            await servers.reload(gateway)
+    assert logging_kept.level == level != logging.DEBUG
+    assert capsys.readouterr().err.endswith(" ERROR gateway: with ***\n")

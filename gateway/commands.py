@@ -1,0 +1,201 @@
+"""The commands that answer once and end, and what every command does first: read the configuration, complain.
+
+Whatever is slow to import is imported by the command that needs it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio
+
+from gateway.config import Config, ConfigUnparsable, StateSettings, load, show
+from gateway.logs import set_up
+
+FOUND, EMPTY, USAGE, UNANSWERED = 0, 1, 2, 3
+"""Exit codes of `search`; every command uses 2 for wrong usage and faulty configuration."""
+
+
+def complain(what: str, lines: Sequence[str]) -> None:
+    """Say on stderr what is wrong, a line a fault."""
+    print(f"websearch-gateway: {what}:", file=sys.stderr)
+    for line in lines:
+        print(f"  {line}", file=sys.stderr)
+
+
+def loaded() -> Config:
+    """The configuration, its warnings and faults told, and logging as it wants it. Raises `ConfigUnparsable`."""
+    config = load(os.environ)
+    set_up(config)
+    for warning in config.warnings:
+        print(f"websearch-gateway: warning: {warning}", file=sys.stderr)
+    if config.errors:
+        complain("the configuration is faulty, so no provider is asked", config.errors)
+    return config
+
+
+def names(config: Config) -> str:
+    """Who is in the chain, for people."""
+    return ", ".join(each.name for each in config.chain) or "nobody"
+
+
+def search(asked: argparse.Namespace) -> int:
+    """Search once."""
+    try:
+        config = loaded()
+    except ConfigUnparsable as faults:
+        if not asked.json:
+            raise
+        # scripts that parse our output get the answer object even now
+        config = Config(errors=faults.complaints, state=StateSettings("memory"))
+    arguments: dict[str, object] = {
+        "query": asked.query,
+        "max_results": asked.max_results,
+        "freshness": asked.freshness,
+        "include_domains": asked.domains,
+        "exclude_domains": asked.exclude_domains,
+        "include_content": asked.content,
+        "use_cache": not asked.no_cache,
+    }
+    if asked.provider:
+        arguments["provider"] = asked.provider
+        config = replace(config, debug=True)
+
+    from gateway.clients import COMMAND_LINE
+    from gateway.gateway import Answer, Gateway
+
+    async def run() -> Answer:
+        async with Gateway(config) as gateway:
+            return await gateway.search(arguments, client=COMMAND_LINE)
+
+    found = anyio.run(run)
+    print(found.text if asked.json else _readable(found.body))
+    if config.errors or found.argument_error:
+        return USAGE
+    return {"found": FOUND, "empty": EMPTY}.get(found.body["meta"]["verdict"], UNANSWERED)
+
+
+def _readable(body: dict[str, Any]) -> str:
+    meta = body["meta"]
+    lines = [body["answer"], ""] if "answer" in body else []
+    for number, row in enumerate(body["results"], 1):
+        dated = f"  ({row['publishedDate'][:10]})" if "publishedDate" in row else ""
+        lines += [f"{number}. {row['title']}{dated}", f"   {row['url']}"]
+        if text := row.get("snippet") or row.get("content"):
+            lines.append(f"   {text[:300]}")
+    used = f" by {meta['provider_used']}" if "provider_used" in meta else ""
+    cached = f", from the cache, {meta['cache_age_s']} s old" if meta["cache_hit"] else ""
+    lines += ["", f"{meta['verdict']}{used} in {meta['elapsed_ms']} ms{cached}"]
+    lines += [
+        f"  {step['provider']:<12} {step['outcome']}  {step.get('detail', '')}" for step in meta["fallback_chain"]
+    ]
+    lines += [meta["note"]] if "note" in meta else []
+    return "\n".join(lines).strip("\n")
+
+
+def status(asked: argparse.Namespace) -> int:
+    """What `web_search_status` says."""
+    config = loaded()
+
+    from gateway.gateway import Gateway
+
+    async def run() -> dict[str, Any]:
+        async with Gateway(config) as gateway:
+            return await gateway.status()
+
+    told = anyio.run(run)
+    if asked.json:
+        print(json.dumps(told, ensure_ascii=False))
+        return USAGE if config.errors else 0
+    for line in told["providers"]:
+        used = "" if line["used_requests"] is None else f"{line['used_requests']} used, {line['quota_profile']}"
+        print(f"{line['name']:<12} {line['state'] or 'unknown':<36} {used}  {line.get('warning', '')}".rstrip())
+    print(f"\nconfiguration  {told['config']['source'] or 'none: built-in defaults and environment'}")
+    print(f"state          {told['state']['type']}, {'kept' if told['state']['persistent'] else 'lost at the end'}")
+    return USAGE if config.errors else 0
+
+
+def config(asked: argparse.Namespace) -> int:
+    """Check the configuration, or show it."""
+    config = load(os.environ)
+    if asked.what == "show":
+        print(json.dumps(show(config), ensure_ascii=False, indent=2))
+        return USAGE if config.errors else 0
+    for warning in config.warnings:
+        print(f"warning: {warning}")
+    if config.errors:
+        complain("the configuration is faulty", config.errors)
+        return USAGE
+    print(f"ok: {config.source or 'no file'}; the chain is {names(config)}")
+    return 0
+
+
+def explain(asked: argparse.Namespace) -> int:
+    """What a saved vendor reply means."""
+    import providers
+    from gateway import explain
+    from gateway.keys import candidate
+    from providers._reading import spellings
+
+    if asked.provider not in providers.names():
+        complain(f"no provider is called {asked.provider!r}", [f"there are: {', '.join(providers.names())}"])
+        return USAGE
+    config = load(os.environ)
+    settings = next(each for each in config.providers if each.name == asked.provider)
+    as_if = candidate(replace(settings, keys=settings.keys or ("",)), config.defaults.cooldown_default_s, time.time)
+    adapter, tuning = as_if.adapter, as_if.lanes[0].tuning
+    if asked.status in explain.TRANSPORT_FAULTS:
+        told = explain.explain(adapter, asked.status, tuning)
+    else:
+        try:
+            wire = _saved_reply(asked)
+        except (ValueError, OSError) as fault:
+            complain("the reply cannot be read", [str(fault)])
+            return USAGE
+        told = explain.explain(adapter, wire, tuning)
+    told = explain.redacted(told, spellings(config.secrets))
+    print(json.dumps(told, ensure_ascii=False) if asked.json else explain.readable(told))
+    return 0
+
+
+def _saved_reply(asked: argparse.Namespace) -> Any:
+    from gateway.explain import TRANSPORT_FAULTS
+    from providers import Wire
+
+    if not (asked.status.isascii() and asked.status.isdigit() and 100 <= int(asked.status) <= 599):
+        raise ValueError(f"STATUS must be 100 to 599, or one of {', '.join(TRANSPORT_FAULTS)}; got {asked.status!r}")
+    headers = {}
+    for line in asked.header:
+        name, colon, value = line.partition(":")
+        if not colon or not name.strip():
+            raise ValueError("--header must be written as name:value")
+        headers[name.strip().lower()] = value.strip()
+    if asked.body is None:
+        body = b""
+    elif asked.body == "-":
+        body = sys.stdin.buffer.read()
+    else:
+        with open(asked.body, "rb") as file:
+            body = file.read()
+    now = time.time()
+    if asked.now:
+        moment = datetime.fromisoformat(asked.now)
+        now = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return Wire(int(asked.status), headers, body, now)
+
+
+def token(asked: argparse.Namespace) -> int:
+    """Make a token."""
+    import secrets
+
+    print(secrets.token_urlsafe(32))
+    print("Keep it in WEBSEARCH_TOKEN (or server.tokens); clients send it as Authorization: Bearer …", file=sys.stderr)
+    return 0
