@@ -16,11 +16,11 @@ from typing import Any, Generic, Self, TypeVar
 import uvicorn
 
 from gateway import answer
-from gateway.audit import Step
 from gateway.config import Config, ProviderSettings, ServerSettings, Token
 from gateway.doors.app import build
 from gateway.doors.serving import Server, listen
 from gateway.gateway import Answer, Gateway
+from gateway.steps import Step
 from providers._words import UNBOUNDED
 
 HANDSHAKE = "2025-11-25"
