@@ -157,7 +157,7 @@ class BrowserConnections:
         if not own:
             return public
         pem = b"".join(path.read_bytes() + b"\n" for path in (public, *own))
-        # curl takes one file, and opens it by name for each new connection: on Windows nobody else may have it open then
+        # curl takes one file, and opens it by name for each new connection: on Windows it must be closed by then
         if self._joined is None:
             handle, name = tempfile.mkstemp(".pem", "websearch-gateway-")
             os.close(handle)

@@ -245,7 +245,11 @@ class HTTPProvider:
         )
 
     # -----------------------------------------------------------------------------------------------------------------
-    # addresses and secrets
+    # what the operator set
+
+    def option(self, name: str) -> str | bool | int | None:
+        """The vendor-specific setting `name`, else its declared default."""
+        return self.settings.options.get(name, self.options[name].default)
 
     def endpoint(self, base: str | None = None, path: str | None = None) -> str:
         """The full address to call: `base` (default: as configured, else the vendor's) with the endpoint's path.

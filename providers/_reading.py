@@ -191,11 +191,13 @@ def result(
     )
 
 
-def rows(items: Sequence[object], read: Callable[[dict[str, object]], Result | None]) -> tuple[Result, ...] | None:
+def rows(items: object, read: Callable[[dict[str, object]], Result | None]) -> tuple[Result, ...] | None:
     """The rows that can be used, in order; a bad one costs itself.
 
-    None when there were rows and none could be used: that is no honest "nothing found".
+    None when `items` is no list, or when there were rows and none could be used: that is no honest "nothing found".
     """
+    if not isinstance(items, list):
+        return None
     kept = tuple(row for item in items if isinstance(item, dict) and (row := read(item)) is not None)
     return None if items and not kept else kept
 

@@ -23,7 +23,6 @@ class Wire:
     headers: Mapping[str, str]
     body: bytes
     now: float
-    elapsed_ms: int = 0
 
     @property
     def text(self) -> str:

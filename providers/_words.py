@@ -8,7 +8,9 @@ from enum import StrEnum
 from typing import Literal
 
 Freshness = Literal["day", "week", "month", "year"]
-FRESHNESS: tuple[Freshness, ...] = ("day", "week", "month", "year")
+FRESHNESS_DAYS: Mapping[Freshness, int] = {"day": 1, "week": 7, "month": 31, "year": 366}
+"""For vendors that want a date: the longest that each can be, for leaving out too little beats leaving out too much."""
+FRESHNESS: tuple[Freshness, ...] = tuple(FRESHNESS_DAYS)
 
 MANY = 10_000
 """`domains` of a provider that can be held to any list of hosts a caller may send."""

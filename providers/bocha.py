@@ -41,7 +41,7 @@ class Bocha(HTTPProvider):
         body: dict[str, object] = {
             "query": query.text,
             "count": query.max_results,
-            "summary": self.settings.options.get("summary", True),
+            "summary": self.option("summary"),
         }
         if query.freshness:
             body["freshness"] = FRESHNESS[query.freshness]
@@ -57,7 +57,7 @@ class Bocha(HTTPProvider):
             return None
         pages = data.get("webPages")  # null or missing when nothing was found
         items = pages.get("value") if isinstance(pages, dict) else pages
-        kept = rows(items or (), self._row) if items is None or isinstance(items, list) else None
+        kept = rows([] if items is None else items, self._row)
         # without its code a body is no empty answer of this vendor
         return Results(kept) if kept or (kept is not None and str(member(body, "code")) == "200") else None
 

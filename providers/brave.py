@@ -80,7 +80,7 @@ class Brave(HTTPProvider):
         items = member(web, "results")
         if items is None and isinstance(web, dict) and known:
             return Results()
-        kept = rows(items, self._row) if isinstance(items, list) else None
+        kept = rows(items, self._row)
         return Results(kept) if kept or (known and kept is not None) else None
 
     def _row(self, row: dict[str, object]) -> Result | None:

@@ -50,7 +50,7 @@ class DuckDuckGo(BrowserProvider):
         )
 
     def request(self, query: Query, key: str) -> httpx2.Request:
-        form = {"q": query.text, "b": "", "kl": str(self.settings.options.get("region", "wt-wt"))}
+        form = {"q": query.text, "b": "", "kl": str(self.option("region"))}
         if query.freshness:
             form["df"] = query.freshness[0]
         headers = {

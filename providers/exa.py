@@ -12,9 +12,7 @@ import httpx2
 from providers._http import HTTPProvider
 from providers._reading import member, result, rows
 from providers._wire import Wire
-from providers._words import MANY, Limits, Option, Outcome, Query, Result, Results, Row, Said, monthly
-
-DAYS = {"day": 1, "week": 7, "month": 31, "year": 366}
+from providers._words import FRESHNESS_DAYS, MANY, Limits, Option, Outcome, Query, Result, Results, Row, Said, monthly
 
 
 class Exa(HTTPProvider):
@@ -56,16 +54,15 @@ class Exa(HTTPProvider):
     )
 
     def request(self, query: Query, key: str) -> httpx2.Request:
-        wants_text = self.settings.options.get("text", False)
         body: dict[str, object] = {
             "query": query.text,
-            "type": self.settings.options.get("type", "auto"),
+            "type": self.option("type"),
             "numResults": query.max_results,
             # whole pages of text would burst the reply; this many characters is what the vendor's own client asks for
-            "contents": {"text": {"maxCharacters": 10_000}} if wants_text else {"highlights": True},
+            "contents": {"text": {"maxCharacters": 10_000}} if self.option("text") else {"highlights": True},
         }
         if query.freshness:
-            since = datetime.fromtimestamp(self.clock(), UTC) - timedelta(days=DAYS[query.freshness])
+            since = datetime.fromtimestamp(self.clock(), UTC) - timedelta(days=FRESHNESS_DAYS[query.freshness])
             body["startPublishedDate"] = since.strftime("%Y-%m-%dT%H:%M:%S.000Z")
         if query.include_domains:
             body["includeDomains"] = list(query.include_domains)
@@ -78,8 +75,7 @@ class Exa(HTTPProvider):
             yield "exa: pages without a known date are left out by freshness"
 
     def results(self, body: object) -> Results | None:
-        items = member(body, "results")
-        kept = rows(items, self._row) if isinstance(items, list) else None
+        kept = rows(member(body, "results"), self._row)
         return None if kept is None else Results(kept, notes=tuple(_remarks(body)))
 
     def _row(self, row: dict[str, object]) -> Result | None:

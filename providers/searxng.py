@@ -74,7 +74,7 @@ class SearXNG(HTTPProvider):
 
     def request(self, query: Query, key: str) -> httpx2.Request:
         fields = {"q": query.text, "format": "json"}
-        fields |= {name: str(value) for name in self.options if (value := self.settings.options.get(name))}
+        fields |= {name: str(value) for name in self.options if (value := self.option(name))}
         if query.freshness:
             fields["time_range"] = query.freshness
         address = cleaned(key)
@@ -90,8 +90,7 @@ class SearXNG(HTTPProvider):
         return httpx2.Request("POST", self.endpoint(address), headers=headers, data=fields)
 
     def results(self, body: object) -> Results | None:
-        items = member(body, "results")
-        kept = rows(items, self._row) if isinstance(items, list) else None
+        kept = rows(member(body, "results"), self._row)
         if kept is None:
             return None
         silent = len(_unresponsive(body))

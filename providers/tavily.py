@@ -42,8 +42,8 @@ class Tavily(HTTPProvider):
         body: dict[str, object] = {
             "query": query.text,
             "max_results": query.max_results,  # the vendor's default has moved: always sent
-            "search_depth": self.settings.options.get("depth", "basic"),
-            "topic": self.settings.options.get("topic", "general"),
+            "search_depth": self.option("depth"),
+            "topic": self.option("topic"),
             "include_published_date": True,
         }
         if query.freshness:
@@ -59,7 +59,7 @@ class Tavily(HTTPProvider):
         items = member(body, "results")
         if items is None and isinstance(member(body, "query"), str) and member(body, "response_time") is not None:
             items = []  # the vendor's own client takes an answer without the list for an empty one
-        kept = rows(items, self._row) if isinstance(items, list) else None
+        kept = rows(items, self._row)
         return None if kept is None else Results(kept)
 
     def _row(self, row: dict[str, object]) -> Result | None:

@@ -17,12 +17,11 @@ import httpx2
 from providers._http import HTTPProvider
 from providers._reading import member, result
 from providers._wire import Wire
-from providers._words import Option, Outcome, Query, Reply, Results, Row, Said, Settings, monthly
+from providers._words import FRESHNESS_DAYS, Option, Outcome, Query, Reply, Results, Row, Said, Settings, monthly
 from providers.grok._events import Page, decode
 from providers.grok._sources import Answer, read_answer
 
 HOSTS_PER_FILTER = 5
-_DAYS = {"day": 1, "week": 7, "month": 31, "year": 366}
 
 
 class Grok(HTTPProvider):
@@ -87,7 +86,7 @@ class Grok(HTTPProvider):
 
     def __init__(self, settings: Settings | None = None, clock: Callable[[], float] = time.time) -> None:
         super().__init__(settings, clock)
-        api = self.settings.options.get("api", "auto")
+        api = self.option("api")
         # xAI's own chat completions do not search; they invent citations
         relayed = bool(self.settings.address) and not any(
             _host(address) == "api.x.ai" for address in (self.settings.address, self.settings.base_url)
@@ -101,7 +100,7 @@ class Grok(HTTPProvider):
 
     def request(self, query: Query, key: str) -> httpx2.Request:
         url = self.endpoint(path="/v1/chat/completions" if self.is_relayed else "/v1/responses")
-        model = str(self.settings.options.get("model", "grok-4.7"))
+        model = str(self.option("model"))
         host = _host(url)
         if (host == "openrouter.ai" or host.endswith(".openrouter.ai")) and not model.endswith(":online"):
             model += ":online"  # without it OpenRouter does not search
@@ -117,7 +116,7 @@ class Grok(HTTPProvider):
         if field := self._filter(query):
             web["filters"] = field
         tools = [web]
-        if self.settings.options.get("x_search", False):
+        if self.option("x_search"):
             posts: dict[str, object] = {"type": "x_search"}
             if query.freshness:
                 posts["from_date"] = self._since(query).date().isoformat()
@@ -157,7 +156,7 @@ class Grok(HTTPProvider):
         return datetime.fromtimestamp(self.clock()).astimezone()
 
     def _since(self, query: Query) -> datetime:
-        return self._now() - timedelta(days=_DAYS[query.freshness or "year"])
+        return self._now() - timedelta(days=FRESHNESS_DAYS[query.freshness or "year"])
 
     # -----------------------------------------------------------------------------------------------------------------
     # reading; the shape of a body decides, not the way it came
