@@ -31,7 +31,6 @@ from gateway.settings import Defaults, Network, ProviderSettings
 from providers import HTTPProvider
 from providers._words import Budget, Option
 
-GENERAL_TIMEOUT_S = HTTPProvider.timeout_s
 QUOTA_RETRY_S = 21600.0
 
 
@@ -60,8 +59,8 @@ def credential_names() -> tuple[str, ...]:
 def read(written: object, variables: Variables, network: Network, defaults: Defaults) -> tuple[ProviderSettings, ...]:
     """Every provider there is, those of the chain first and in its order.
 
-    `written` is the file's `providers`. A time limit is the provider's own, else what its class declares where that is
-    not the general one, else `defaults.timeout_ms`.
+    `written` is the file's `providers`. A time limit is the provider's own, else what its class declares, else
+    `defaults.timeout_ms`.
     """
     findings = variables.findings
     tunings = _tunings(written, findings)
@@ -280,7 +279,7 @@ def _settings(
     if budget.type in ("monthly", "daily") and budget.timezone is None:
         budget = replace(budget, timezone=_local_zone(variables))
     timeout_ms = tuning.timeout_ms or defaults.timeout_ms
-    if tuning.timeout_ms is None and vendor.timeout_s != GENERAL_TIMEOUT_S:
+    if tuning.timeout_ms is None and vendor.timeout_s is not None:
         timeout_ms = round(vendor.timeout_s * 1000)
     elif tuning.timeout_ms is None:
         findings.origins[f"providers[{vendor.name}].timeout_ms"] = findings.origins["defaults.timeout_ms"]

@@ -78,7 +78,8 @@ class HTTPProvider:
     joins: ClassVar[Literal["built_in", "if_listed", "last_resort"]] = "built_in"
     budget: ClassVar[Budget] = UNBOUNDED
     min_interval_ms: ClassVar[int] = 0
-    timeout_s: ClassVar[float] = 10.0
+    timeout_s: ClassVar[float | None] = None
+    """What a vendor needs who is slower than the general time limit allows; None: he is not."""
     limits: ClassVar[Limits] = Limits()
     domains: int = 0
     """How many hosts the vendor itself can be held to; a provider with two faces sets it for the one in use."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import providers
-from gateway.lineup import GENERAL_TIMEOUT_S
 from gateway.settings import Defaults
 from providers import HTTPProvider, Settings
 from providers._words import MANY
@@ -183,8 +182,7 @@ def _domains(vendor: type[HTTPProvider], words: Words) -> str:
 
 
 def _timeout_ms(vendor: type[HTTPProvider]) -> int:
-    general = vendor.timeout_s == GENERAL_TIMEOUT_S
-    return Defaults().timeout_ms if general else round(vendor.timeout_s * 1000)
+    return Defaults().timeout_ms if vendor.timeout_s is None else round(vendor.timeout_s * 1000)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
