@@ -12,7 +12,7 @@ import anyio
 import httpx2
 
 from providers import _addresses, _cutting
-from providers._reading import member, one_line, redact, retry_after, spellings
+from providers._reading import member, one_line, redact, retry_after, spellings, told_wait
 from providers._transport import UNSENDABLE, Carrier, Connections, out_of_time
 from providers._wire import Unreadable, Wire, read_json
 from providers._words import (
@@ -208,6 +208,8 @@ class HTTPProvider:
             body = None
         status = self.status(wire, body)
         said = self.said(wire, body)
+        if body is None and not said.codes and not said.message and not wire.is_page:
+            said = Said(message=wire.text[:500])  # some fronts pass the vendor's sentence on without its envelope
         for row in self.errors:
             if (words := _matches(row, status, said)) is not None:
                 return self._failed(wire, body, status, said, row, words)
@@ -235,11 +237,12 @@ class HTTPProvider:
 
     def _failed(self, wire: Wire, body: object, status: int, said: Said, row: Row, words: str) -> Reply:
         inner = f" {status}" if status != wire.status else ""
+        told = self.rest(wire, body, row.outcome)
         return Reply(
             row.outcome,
             detail=f"http_{wire.status}{inner} {words}".rstrip(),
             message=one_line(said.message[:1000]),
-            retry_after_s=self.rest(wire, body, row.outcome),
+            retry_after_s=told if told is not None else told_wait(body, said.message, wire.now),
             setup=row.setup,
             hint=row.hint,
             row=str(row),

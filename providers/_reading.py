@@ -45,6 +45,34 @@ def retry_after(value: object, now: float) -> float | None:
     return seconds if seconds >= 0 else None
 
 
+_WAIT_NAMES = ("retry_after_seconds", "retry_after", "retryAfter")
+_WAIT_WORDS = re.compile(r"\bretry after (\d{1,9}(?:\.\d{1,3})?) ?s(?:ec(?:ond)?s?)?\b", re.IGNORECASE)
+
+
+def told_wait(body: object, message: str, now: float) -> float | None:
+    """Seconds to wait, from the names and words that error bodies use where the header says nothing.
+
+    A moment (`reset_at`) is ISO 8601 or seconds since the epoch, as `now` is.
+    """
+    for place in (body, member(body, "error"), member(body, "detail")):
+        for name in _WAIT_NAMES:
+            if (told := retry_after(member(place, name), now)) is not None:
+                return told
+        if (moment := _moment(member(place, "reset_at"))) is not None and moment >= now:
+            return moment - now
+    found = _WAIT_WORDS.search(message)
+    return float(found[1]) if found else None
+
+
+def _moment(value: object) -> float | None:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 1e9 < value < 1e11:
+        return float(value)
+    if not isinstance(value, str) or iso_date(value) is None:
+        return None
+    moment = datetime.fromisoformat(value.strip())
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
 def http_date(text: str) -> datetime | None:
     """The moment that an RFC 1123, RFC 850 or asctime date names; None when it names none."""
     moment = _worded_date(text)
@@ -155,7 +183,7 @@ def web_url(value: object) -> str | None:
     """`value` when it is a whole http(s) address with a host and nothing that could break a line; else None."""
     if not isinstance(value, str):
         return None
-    url = value.strip()
+    url = value.strip().replace(" ", "%20")
     if not url.isprintable() or " " in url or url != one_line(url):
         return None
     try:
@@ -163,7 +191,7 @@ def web_url(value: object) -> str | None:
         host, _ = parts.hostname, parts.port
     except ValueError:
         return None
-    return url if parts.scheme.lower() in ("http", "https") and host else None
+    return url if parts.scheme.lower() in ("http", "https") and host and "%" not in host else None
 
 
 def host_of(url: str) -> str:

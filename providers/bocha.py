@@ -78,7 +78,7 @@ class Bocha(HTTPProvider):
         for text in (member(body, "message"), member(body, "msg")):
             if isinstance(text, str):
                 return Said(message=text)
-        return Said()
+        return super().said(wire, body)
 
     def status(self, wire: Wire, body: object) -> int:
         """The code in the body when it tells of a failure: a string there, in successes the number 200."""

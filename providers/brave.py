@@ -104,8 +104,8 @@ class Brave(HTTPProvider):
     def status(self, wire: Wire, body: object) -> int:
         """A failure that comes under 200 carries its own status."""
         if wire.status == 200 and member(body, "type") == "ErrorResponse":
-            told = [status for fault in _faults(body) if isinstance(status := fault.get("status"), int)]
-            return told[0] if told and 400 <= told[0] < 600 else 500
+            told = [str(fault.get("status")) for fault in _faults(body)]
+            return int(told[0]) if told and re.fullmatch("[45][0-9]{2}", told[0]) else 500
         return wire.status
 
     def rest(self, wire: Wire, body: object, outcome: Outcome) -> float | None:

@@ -54,15 +54,20 @@ class DuckDuckGo(BrowserProvider):
         if query.freshness:
             form["df"] = query.freshness[0]
         headers = {
-            "Referer": "https://html.duckduckgo.com/",
+            "Referer": urljoin(self._page(), "/"),
             "Accept-Language": "en-US,en;q=0.9",
             "Sec-Fetch-Dest": "document",
             "Sec-Fetch-Mode": "navigate",
             "Sec-Fetch-Site": "same-origin",
             "Sec-Fetch-User": "?1",
         }
+        return httpx2.Request("POST", self._page(), headers=headers, data=form)
+
+    def _page(self) -> str:
+        """The html page, or the lite one when that is where the configured address leads."""
+        base = (self.settings.base_url or self.home).rstrip("/")
         # without the slash at the end the engine redirects, which counts as a block
-        return httpx2.Request("POST", self.endpoint() + "/", headers=headers, data=form)
+        return (base if base.endswith("/lite") else self.endpoint()) + "/"
 
     def results(self, body: object) -> Results | None:
         if not isinstance(body, LexborHTMLParser):
@@ -164,6 +169,8 @@ _AD = "ad"
 
 def _target(href: str | None) -> str | None:
     """Where a link leads, out of the engine's wrapper; `_AD` for an advertisement."""
+    if not (href or "").lstrip().startswith(("http:", "https:", "//", "/l/?", "/y.js")):
+        return None  # no link at all, or one that stays on the engine's page
     for _ in range(2):
         try:
             url = urljoin("https://duckduckgo.com/", (href or "").strip())

@@ -25,7 +25,12 @@ class Exa(HTTPProvider):
     budget = monthly(800)
     domains = MANY
     options: ClassVar = {
-        "type": Option(str, "auto", "kind of search", ("auto", "fast", "instant", "neural", "deep")),
+        "type": Option(
+            str,
+            "auto",
+            "kind of search",
+            ("auto", "fast", "instant", "lite", "neural", "deep-lite", "deep", "deep-reasoning"),
+        ),
         "text": Option(bool, False, "ask for page text instead of highlights"),
     }
 
@@ -80,12 +85,12 @@ class Exa(HTTPProvider):
 
     def _row(self, row: dict[str, object]) -> Result | None:
         marked = row.get("highlights")
-        highlights = " … ".join(part for part in marked if isinstance(part, str)) if isinstance(marked, list) else ""
+        highlights = " … ".join(_texts(marked)) if isinstance(marked, list) else ""
         return result(
             row.get("title"),
             row.get("url"),
             snippet=highlights,
-            content="" if highlights.strip() else row.get("text"),
+            content="" if highlights else row.get("text"),
             published=row.get("publishedDate"),
         )
 
@@ -96,6 +101,10 @@ class Exa(HTTPProvider):
             code = "X402"  # the tags of a payment challenge begin so; a bare challenge names its version instead
         message = text if isinstance(text, str) else super().said(wire, body).message
         return Said((code,) if code else (), message)
+
+
+def _texts(parts: list[object]) -> list[str]:
+    return [part.strip() for part in parts if isinstance(part, str) and part.strip()]
 
 
 def _remarks(body: object) -> Iterator[str]:

@@ -49,10 +49,11 @@ class SearXNG(HTTPProvider):
         Row(403, Outcome.REQUEST_ERROR, setup=True, hint=JSON_HINT),  # abort(403) unless format is in search.formats
         Row(401, Outcome.AUTH_FAILURE),  # basic auth of a reverse proxy
         Row(400, Outcome.REQUEST_ERROR),  # No query; Invalid value X for parameter Y
+        Row(404, Outcome.REQUEST_ERROR, setup=True, hint=ADDRESS_HINT),  # inferred: a wrong base path
         Row(500, Outcome.SERVER_ERROR),  # search error, in the instance's language
         Row(429, Outcome.RATE_LIMITED, phrase="IP is on BLOCKLIST"),
         Row(429, Outcome.RATE_LIMITED),  # Too Many Requests
-        Row(302, Outcome.REQUEST_ERROR, code="a page", setup=True, hint=ADDRESS_HINT),
+        Row(302, Outcome.REQUEST_ERROR, setup=True, hint=ADDRESS_HINT),  # to its index, or away by an external bang
         Row(200, Outcome.REQUEST_ERROR, code="a page", setup=True, hint=ADDRESS_HINT),
         # no rows, and engines that did not answer: nobody knows whether there is nothing (the mapping is ours)
         Row(200, Outcome.RATE_LIMITED, code="all engines blocked"),
@@ -102,7 +103,7 @@ class SearXNG(HTTPProvider):
     def said(self, wire: Wire, body: object) -> Said:
         if body is None:
             return Said(("a page",) if wire.is_page else (), plain_text(wire.text[:500]))
-        if member(body, "results") == [] and (failing := _unresponsive(body)):
+        if not member(body, "results") and (failing := _unresponsive(body)):
             reasons = {reason for _, reason in failing}
             code = (
                 "all engines blocked"

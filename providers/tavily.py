@@ -7,7 +7,7 @@ from typing import ClassVar
 import httpx2
 
 from providers._http import HTTPProvider
-from providers._reading import member, result, retry_after, rows
+from providers._reading import member, result, rows
 from providers._wire import Wire
 from providers._words import MANY, Limits, Option, Outcome, Query, Result, Results, Row, Said, monthly
 
@@ -80,7 +80,3 @@ class Tavily(HTTPProvider):
             codes=(code,) if isinstance(code, str) else (),
             message=next((text for text in texts if isinstance(text, str)), ""),
         )
-
-    def rest(self, wire: Wire, body: object, outcome: Outcome) -> float | None:
-        told = retry_after(wire.headers.get("retry-after"), wire.now)
-        return told if told is not None else retry_after(member(body, "error", "retry_after_seconds"), wire.now)

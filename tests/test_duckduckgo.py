@@ -99,3 +99,10 @@ def test_a_query_about_the_challenge_does_not_look_like_one() -> None:
     page = f'<html><head>{echo}</head><body><input value="anomaly-modal anomaly.js">{rows}</body></html>'
     reply = DuckDuckGo().read(Wire(200, {}, page.encode(), 0.0))
     assert (reply.outcome, len(reply.results)) == (Outcome.OK, 10)
+
+
+@pytest.mark.parametrize("base", ["https://lite.duckduckgo.com/lite/", "https://lite.duckduckgo.com/lite"])
+def test_the_lite_page_is_asked_where_the_address_leads_to_it(base: str) -> None:
+    draft = DuckDuckGo(Settings(base_url=base)).draft(Query("moss"), "")
+    assert isinstance(draft, Draft)
+    assert str(draft.request.url) == "https://lite.duckduckgo.com/lite/"

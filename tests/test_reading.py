@@ -28,6 +28,7 @@ from providers._reading import (
     retry_after,
     rows,
     spellings,
+    told_wait,
     web_url,
 )
 from providers._wire import Wire
@@ -291,7 +292,7 @@ def test_a_web_address_has_a_scheme_a_host_and_no_hidden_signs(value: object) ->
         "http:///x",
         "https://[::1",
         "https://host.example:port/",
-        "https://host.example/a b",
+        "https://ho st.example/",
         "https://host.example/a\nb",
         "https://host.example/\u202egpj.exe",
         "https://host.example/\ud800",
@@ -406,3 +407,30 @@ def test_a_body_is_read_in_the_character_set_it_claims() -> None:
     body = "海洋".encode("gb18030")
     assert Wire(200, {"content-type": 'text/html; charset="GB18030"'}, body, 0.0).text == "海洋"
     assert "\ufffd" in Wire(200, {"content-type": "text/html"}, body, 0.0).text
+
+
+def test_a_space_in_an_address_is_written_as_it_is_sent() -> None:
+    assert web_url(" https://host.example/a b?c=d e ") == "https://host.example/a%20b?c=d%20e"
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "expected"),
+    [
+        ({"retryAfter": 12}, "", 12),
+        ({"retry_after": "7"}, "", 7),
+        ({"detail": {"retry_after_seconds": 40}}, "", 40),
+        ({"error": {"retry_after_seconds": 1.5}}, "", 1.5),
+        ({"reset_at": "1970-01-01T00:16:45Z"}, "", 5),
+        ({"reset_at": 2_000_000_060}, "", None),
+        ({}, "Too many requests, retry after 54s", 54),
+        ({}, "Please retry after 3 seconds.", 3),
+        ({}, "retry after lunch", None),
+        ({"retryAfter": -1, "reset_at": "soon"}, "", None),
+        (["no object"], "", None),
+    ],
+)
+def test_a_wait_is_read_from_the_names_and_words_of_error_bodies(
+    body: object, message: str, expected: float | None
+) -> None:
+    now = 2_000_000_000.0 if isinstance(member(body, "reset_at"), int) else 1000.0
+    assert told_wait(body, message, now) == (60 if isinstance(member(body, "reset_at"), int) else expected)

@@ -53,6 +53,9 @@ class Grok(HTTPProvider):
         Row(None, Outcome.QUOTA_EXHAUSTED, code="insufficient_user_quota"),  # relays: new-api's code
         Row(None, Outcome.AUTH_FAILURE, code="invalid_api_key"),  # relays: OpenAI's code (inferred)
         Row(None, Outcome.RATE_LIMITED, code="rate_limit_exceeded"),  # relays: OpenAI's code (inferred)
+        Row(None, Outcome.AUTH_FAILURE, phrase="Incorrect API key provided"),  # 400, and inside streams
+        Row(None, Outcome.QUOTA_EXHAUSTED, phrase="doesn't have any credits"),  # 403
+        Row(None, Outcome.QUOTA_EXHAUSTED, phrase="used all available credits or reached its monthly spending limit"),
         Row(200, Outcome.SERVER_ERROR, code="failed"),  # the response's own status, or an error inside a stream
         Row(200, Outcome.SERVER_ERROR, code="incomplete"),
         Row(
@@ -62,10 +65,8 @@ class Grok(HTTPProvider):
             setup=True,
             hint="the address answers with a web page; its /v1 is probably missing",
         ),
-        Row(400, Outcome.AUTH_FAILURE, phrase="Incorrect API key provided"),
         Row(400, Outcome.REQUEST_ERROR),
         Row(401, Outcome.AUTH_FAILURE),  # no authorization header, or an invalid token
-        Row(403, Outcome.QUOTA_EXHAUSTED, phrase="doesn't have any credits"),
         Row(403, Outcome.AUTH_FAILURE, phrase="OAuth2 access token could not be validated"),
         Row(403, Outcome.RATE_LIMITED, code="relay's web page"),  # something before the relay blocks its address
         Row(
@@ -80,7 +81,6 @@ class Grok(HTTPProvider):
         ),
         Row(415, Outcome.REQUEST_ERROR),
         Row(422, Outcome.REQUEST_ERROR),
-        Row(429, Outcome.QUOTA_EXHAUSTED, phrase="used all available credits or reached its monthly spending limit"),
         Row(429, Outcome.RATE_LIMITED),
     )
 

@@ -87,6 +87,8 @@ def _link(text: str, start: int) -> Link:
         title = text[opened + 1 : before - 2].replace("\\[", "[").replace("\\]", "]")
         if title.startswith("!["):
             title = title[2:].partition("](")[0]
+        elif title.startswith("[") and title.find("]") == len(title) - 1:
+            title = title[1:-1]  # double brackets, as around a citation's number
         return Link(text[start:end], _plain(title), opened, closed + 1 if closed >= 0 else end)
     end = _address_end(text, start, _BARE_ENDS)
     while end > start and text[end - 1] in ".,;:!?*_~":
