@@ -151,7 +151,7 @@ async def test_no_piece_of_a_secret_comes_out_anywhere(playing: Played, tmp_path
         for name in ("brave", "exa", "duckduckgo"):
             body = await heard.search(name, provider=name)
             chain |= {step["provider"]: step.get("detail") for step in body["meta"]["fallback_chain"]}
-        assert chain == {"brave": "ENOTFOUND", "exa": "ECONNREFUSED", "duckduckgo": "http_404"}
+        assert chain == {"brave": "ENOTFOUND", "exa": "proxy: ECONNREFUSED", "duckduckgo": "http_404"}
 
         written(file, content(playing, playing.address("brave"), playing.untrusted_url, playing.address("duckduckgo")))
         await it.reload()
