@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from gateway.filters import MAX_URL
 from gateway.steps import Skip, Step, Verdict
 from providers import Query, Result
 from providers._cutting import cut
@@ -87,6 +88,11 @@ PASSING = (Skip.PROBING, Skip.BUDGET_EXHAUSTED, Skip.LOCAL_RATE)
 def is_error(verdict: Verdict) -> bool:
     """Whether the search did not come to an end that an agent may rely on."""
     return verdict in ("incomplete", "failed")
+
+
+def dropped_for_length(rows: int) -> str:
+    """The note on rows whose address is too long to be used."""
+    return f"{'1 result' if rows == 1 else f'{rows} results'} dropped: the URL is over {MAX_URL} characters"
 
 
 def sentence(notes: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import anyio
 import anyio.lowlevel
 
-from gateway import budgets, filters, honesty, pace
+from gateway import answer, budgets, filters, honesty, pace
 from gateway.audit import Audit
 from gateway.clock import Clock, Deadline
 from gateway.cooldowns import HUMAN, Cooldowns
@@ -26,9 +26,6 @@ log = logging.getLogger(__name__)
 TRIAL_GRACE_S = 5.0
 LOOK_BACK_S = 10.0
 """The longest that a search without results waits for somebody who rests."""
-
-MAX_URL = 2048
-"""A longer address is no use to a reader, and is never cut."""
 
 ANOTHER_KEY_HELPS = (Outcome.RATE_LIMITED, Outcome.QUOTA_EXHAUSTED, Outcome.AUTH_FAILURE)
 ANOTHER_ADDRESS_HELPS = (*ANOTHER_KEY_HELPS, Outcome.TIMEOUT, Outcome.NETWORK, Outcome.SERVER_ERROR)
@@ -45,6 +42,7 @@ class Chain:
         self._cooldowns = cooldowns
         self._history = history
         self._clock = clock
+        self._trouble = ""
 
     def order(self, query: Query) -> Sequence[Candidate]:
         """The configured order; whoever can be held to the query's hosts comes before the rest."""
@@ -146,8 +144,9 @@ class Chain:
                     trial = begun
                 if skip := await self._reserve(visit):
                     return skip
+                self._log_trouble("")
             except StoreUnavailable as trouble:
-                log.warning("state unavailable: %s", trouble)
+                self._log_trouble(str(trouble))
                 if visit.lane.budget.limit is not None:
                     return skipped(visit.lane.provider, Skip.STATE_UNAVAILABLE)
                 draft = visit.draft()
@@ -157,6 +156,12 @@ class Chain:
         finally:
             with anyio.CancelScope(shield=True), suppress(StoreUnavailable):
                 await self._cooldowns.end_trial(trial)
+
+    def _log_trouble(self, trouble: str) -> None:
+        """One line when the store goes away, not one for each search."""
+        if trouble and trouble != self._trouble:
+            log.warning("state unavailable: %s", trouble)
+        self._trouble = trouble
 
     async def _reason_to_skip(self, visit: _Visit) -> Step | None:
         lane, now = visit.lane, self._clock.wall()
@@ -273,19 +278,20 @@ class _Won:
     reply: Reply
     kept: filters.Kept
     rows: tuple[Result, ...]
+    too_long: int
 
 
 def _won(candidate: Candidate, query: Query, reply: Reply) -> _Won:
     kept = filters.allowed(filters.unique(reply.results), query)
-    return _Won(candidate, reply, kept, tuple(row for row in kept.results if len(row.url) <= MAX_URL))
+    return _Won(candidate, reply, kept, *filters.usable(kept.results))
 
 
 def _settled(audit: Audit, won: _Won, query: Query) -> Walked:
     adapter, reply = won.candidate.adapter, won.reply
     audit.end(won=Step(adapter.name, Outcome.OK.value, elapsed_ms=reply.elapsed_ms))
     notes = [*reply.notes, *honesty.notes(query, adapter, won.kept)]
-    if (dropped := len(won.kept.results) - len(won.rows)) > 0:
-        notes.append(f"{dropped} dropped: the URL is over {MAX_URL} characters")
+    if won.too_long:
+        notes.append(answer.dropped_for_length(won.too_long))
     return Walked(
         tuple(audit),
         winner=adapter.name,

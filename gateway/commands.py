@@ -19,6 +19,7 @@ import anyio
 
 from gateway.config import Config, ConfigUnparsable, StateSettings, load, show
 from gateway.logs import set_up
+from gateway.settings import binding_refusal
 
 FOUND, EMPTY, USAGE, UNANSWERED = 0, 1, 2, 3
 """Exit codes of `search`; every command uses 2 for wrong usage and faulty configuration."""
@@ -117,9 +118,14 @@ def status(asked: argparse.Namespace) -> int:
         return USAGE if config.errors else 0
     for line in told["providers"]:
         used = "" if line["used_requests"] is None else f"{line['used_requests']} used, {line['quota_profile']}"
-        print(f"{line['name']:<12} {line['state'] or 'unknown':<36} {used}  {line.get('warning', '')}".rstrip())
+        last = line["last_error"]
+        failed = f"last call failed: {last['outcome']} {last['detail']}" if last else ""
+        remarks = "; ".join(part for part in (used, line.get("warning", ""), failed.rstrip()) if part)
+        print(f"{line['name']:<12} {line['state'] or 'unknown':<36} {remarks}".rstrip())
     print(f"\nconfiguration  {told['config']['source'] or 'none: built-in defaults and environment'}")
     print(f"state          {told['state']['type']}, {'kept' if told['state']['persistent'] else 'lost at the end'}")
+    if told["state"]["error"]:
+        print(f"               {told['state']['error']}")
     return USAGE if config.errors else 0
 
 
@@ -134,6 +140,9 @@ def config(asked: argparse.Namespace) -> int:
     if config.errors:
         complain("the configuration is faulty", config.errors)
         return USAGE
+    if why := binding_refusal(config):
+        complain("cannot serve", [why])
+        return USAGE
     print(f"ok: {config.source or 'no file'}; the chain is {names(config)}")
     return 0
 
@@ -143,7 +152,6 @@ def explain(asked: argparse.Namespace) -> int:
     import providers
     from gateway import explain
     from gateway.keys import candidate
-    from providers._reading import spellings
 
     if asked.provider not in providers.names():
         complain(f"no provider is called {asked.provider!r}", [f"there are: {', '.join(providers.names())}"])
@@ -153,15 +161,14 @@ def explain(asked: argparse.Namespace) -> int:
     as_if = candidate(replace(settings, keys=settings.keys or ("",)), config.defaults.cooldown_default_s, time.time)
     adapter, tuning = as_if.adapter, as_if.lanes[0].tuning
     if asked.status in explain.TRANSPORT_FAULTS:
-        told = explain.explain(adapter, asked.status, tuning)
+        wire = asked.status
     else:
         try:
             wire = _saved_reply(asked)
         except (ValueError, OSError) as fault:
             complain("the reply cannot be read", [str(fault)])
             return USAGE
-        told = explain.explain(adapter, wire, tuning)
-    told = explain.redacted(told, spellings(config.secrets))
+    told = explain.explain(adapter, wire, tuning, config.defaults.max_output_chars, config.secrets)
     print(json.dumps(told, ensure_ascii=False) if asked.json else explain.readable(told))
     return 0
 
@@ -172,12 +179,13 @@ def _saved_reply(asked: argparse.Namespace) -> Any:
 
     if not (asked.status.isascii() and asked.status.isdigit() and 100 <= int(asked.status) <= 599):
         raise ValueError(f"STATUS must be 100 to 599, or one of {', '.join(TRANSPORT_FAULTS)}; got {asked.status!r}")
-    headers = {}
+    headers: dict[str, str] = {}
     for line in asked.header:
         name, colon, value = line.partition(":")
         if not colon or not name.strip():
             raise ValueError("--header must be written as name:value")
-        headers[name.strip().lower()] = value.strip()
+        name = name.strip().lower()
+        headers[name] = f"{headers[name]}, {value.strip()}" if name in headers else value.strip()
     if asked.body is None:
         body = b""
     elif asked.body == "-":

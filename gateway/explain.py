@@ -10,9 +10,10 @@ from typing import Any
 
 import httpx2
 
-from gateway import answer, policy
+from gateway import answer, filters, policy
 from providers import HTTPProvider, Outcome, Reply, Wire
-from providers._reading import redact
+from providers._http import without_secrets
+from providers._reading import spellings
 from providers._transport import transport_failure
 
 _NO_REPLY: Mapping[str, type[Exception] | OSError] = {
@@ -37,52 +38,65 @@ def no_reply(fault: str) -> Reply:
     return transport_failure(cause("no reply in time"))
 
 
-def explain(adapter: HTTPProvider, wire: Wire | str, tuning: policy.Tuning) -> dict[str, Any]:
-    """Everything that would follow from `wire` (or from a transport fault named by its word)."""
+def explain(
+    adapter: HTTPProvider, wire: Wire | str, tuning: policy.Tuning, max_output_chars: int, secrets: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Everything that would follow from `wire` (or from a transport fault named by its word).
+
+    Every member is always there; what does not apply is null. `matched` is the line of a table that decided: `vendor`'s
+    own, the `shared` one, or none (`shape` of a success, `transport`). `rest_s` is the rest after a first failure.
+    `results`, `answer` and `chain_entry` are what the agent sees. `secrets` appear nowhere in it.
+    """
     reply = no_reply(wire) if isinstance(wire, str) else adapter.read(wire)
-    told: dict[str, Any] = {
+    reply = without_secrets(reply, spellings(secrets))
+    consequence = policy.CONSEQUENCES[reply.outcome]
+    rest_s = policy.rest_s(reply, tuning, 1)
+    won = reply.outcome is Outcome.OK
+    rows, too_long = filters.usable(filters.unique(reply.results))
+    shown, written, is_cut = answer.text_parts(rows, reply.answer if won else "", adapter.name, max_output_chars)
+    entry = {"provider": adapter.name, "outcome": reply.outcome.value}
+    return {
         "provider": adapter.name,
-        "status": wire if isinstance(wire, str) else wire.status,
-        "row": reply.row,
+        "status": None if isinstance(wire, str) else wire.status,
+        "transport": wire if isinstance(wire, str) else None,
         "outcome": reply.outcome.value,
+        "row": reply.row,
+        "matched": _matched(adapter, reply),
         "retry_after_s": reply.retry_after_s,
-        "rest_s": policy.rest_s(reply, tuning, 1),
-        "rest_grows": policy.CONSEQUENCES[reply.outcome].doubles and reply.retry_after_s is None,
+        "rest_s": rest_s,
+        "rest_scope": consequence.scope if rest_s else None,
+        "rest_grows": consequence.doubles and reply.retry_after_s is None,
+        "rest_until": "restart or another key" if reply.outcome is Outcome.AUTH_FAILURE else None,
         "setup": reply.setup,
         "hint": reply.hint or None,
         "vendor_message": reply.message or None,
-        "notes": list(reply.notes),
+        "notes": [*reply.notes, *([answer.dropped_for_length(too_long)] if too_long else [])],
+        "results": shown,
+        "answer": written or None,
+        "truncated": is_cut,
+        "chain_entry": None if won else entry | ({"detail": reply.detail} if reply.detail else {}),
     }
-    if reply.outcome is Outcome.OK:
-        rows = [answer.whole_row(row, adapter.name) for row in reply.results]
-        return told | {"results": rows} | ({"answer": reply.answer} if reply.answer else {})
-    entry: dict[str, Any] = {"provider": adapter.name, "outcome": reply.outcome.value}
-    return told | {"results": [], "chain_entry": entry | ({"detail": reply.detail} if reply.detail else {})}
 
 
-def redacted(told: Mapping[str, Any], secret_forms: Sequence[str]) -> dict[str, Any]:
-    """`told` with every secret in the vendor's words replaced: a saved reply may echo what was sent."""
-    theirs = {"vendor_message", "notes", "results", "answer", "chain_entry"} & told.keys()
-    return {**told, **{name: _hidden(told[name], secret_forms) for name in theirs}}
-
-
-def _hidden(value: Any, secret_forms: Sequence[str]) -> Any:
-    if isinstance(value, str):
-        return redact(value, secret_forms)
-    if isinstance(value, list):
-        return [_hidden(each, secret_forms) for each in value]
-    if isinstance(value, dict):
-        # who and what are our own words: a short secret must not spoil them
+def _matched(adapter: HTTPProvider, reply: Reply) -> dict[str, Any]:
+    row = reply.matched
+    if row is None:
+        table = reply.row.partition(" ")[0].rstrip(":")
         return {
-            name: each if name in ("provider", "outcome") else _hidden(each, secret_forms)
-            for name, each in value.items()
+            "table": table if table in ("shape", "transport") else "vendor",
+            "status": None,
+            "code": None,
+            "phrase": None,
         }
-    return value
+    table = "vendor" if row in adapter.errors else "shared"
+    return {"table": table, "status": row.status, "code": row.code, "phrase": row.phrase}
 
 
 def readable(told: Mapping[str, Any]) -> str:
     """The same for people."""
-    rest = f"{told['rest_s']:.0f} s" + (", doubled for each further failure in a row" if told["rest_grows"] else "")
+    rest = f"{told['rest_s']:.0f} s for this {told['rest_scope']}"
+    rest += ", doubled for each further failure in a row" if told["rest_grows"] else ""
+    rest = f"until {told['rest_until']}" if told["rest_until"] else rest
     lines = [
         f"outcome   {told['outcome']}",
         f"because   {told['row']}",
@@ -95,8 +109,7 @@ def readable(told: Mapping[str, Any]) -> str:
     if told["hint"]:
         lines.append(f"hint      {told['hint']}")
     lines += [f"note      {note}" for note in told["notes"]]
-    if "chain_entry" in told:
-        entry = told["chain_entry"]
+    if entry := told["chain_entry"]:
         detail = f" ({entry['detail']})" if "detail" in entry else ""
         lines.append(
             f"agent     sees {entry['provider']}: {entry['outcome']}{detail}, and gets the next provider's answer"

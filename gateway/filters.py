@@ -46,6 +46,10 @@ _PORT = re.compile(r"(\[[^\]]*\]|[^:]*):([0-9]*)")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
+MAX_URL = 2048
+"""A longer address is no use to a reader, and is never cut."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """Results the domain lists allow, and how many each list cost. A result that both forbid counts for include."""
@@ -120,3 +124,10 @@ def _site(host: str) -> str:
 def _joined(first: Result, other: Result) -> Result:
     richer = max(first, other, key=lambda each: (bool(each.content), len(each.content or each.snippet)))
     return replace(first, snippet=richer.snippet, content=richer.content, published=first.published or other.published)
+
+
+def usable(results: Iterable[Result]) -> tuple[tuple[Result, ...], int]:
+    """Those whose address is short enough to be used, and how many are not."""
+    rows = tuple(results)
+    kept = tuple(row for row in rows if len(row.url) <= MAX_URL)
+    return kept, len(rows) - len(kept)

@@ -75,6 +75,8 @@ class Gateway:
             self.store = opened.store
             self.store_warnings = opened.warnings
             self.persistent = opened.persistent
+            for warning in opened.warnings:
+                log.warning("%s", warning)
             self.cooldowns = Cooldowns(self.store, now)
             self.history = History(self.store, now)
             self._memory = Memory(self.store, MemoryStore(now), self.clock, self.cooldowns, self.history)

@@ -16,6 +16,7 @@ import anyio
 from gateway.commands import USAGE, complain, loaded, names
 from gateway.config import ConfigUnparsable, load
 from gateway.logs import set_up
+from gateway.settings import binding_refusal
 
 if TYPE_CHECKING:
     from gateway.gateway import Gateway
@@ -47,7 +48,6 @@ def serve(asked: argparse.Namespace) -> int:
 
 async def reload(gateway: Gateway) -> None:
     """Go on with what file and environment say now, unless that is faulty. What comes of it is logged."""
-    from gateway.doors.access import binding_refusal
 
     old = gateway.config
     try:

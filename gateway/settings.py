@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -136,3 +137,22 @@ class Config:
             return self.defaults.total_budget_ms
         slowest = max((each.timeout_ms for each in self.chain), default=0)
         return max(30_000, min(55_000, slowest + 10_000))
+
+
+def binding_refusal(config: Config) -> str | None:
+    """Why the server must not listen where it was told to; None when it may."""
+    host = config.server.host
+    if config.server.tokens or is_loopback(host):
+        return None
+    return (
+        f"without a token only this machine may be served, but server.host is {host!r}: "
+        "set WEBSEARCH_TOKEN (or server.tokens), or server.host to 127.0.0.1"
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a listener at `host`."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

@@ -105,6 +105,7 @@ async def report(gateway: Gateway) -> dict[str, Any]:
         lines = [await _provider(gateway, settings) for settings in config.providers]
         named = await clients.today(gateway.store, config, gateway.clock.wall())
         entries = await gateway.current.cache.entries()
+        trouble = await _write_trouble(gateway)
     except StoreUnavailable as error:
         trouble = str(error)
         lines = [_unknown(settings) for settings in config.providers]
@@ -126,6 +127,15 @@ async def report(gateway: Gateway) -> dict[str, Any]:
         "clients": named,
         "uptime_s": int(gateway.clock.ticks() - gateway.started),
     }
+
+
+async def _write_trouble(gateway: Gateway) -> str | None:
+    """Why nothing can be remembered now: a full disk or a lock lets everything be read."""
+    try:
+        await gateway.store.count("status", gateway.clock.wall() + 60)
+    except StoreUnavailable as error:
+        return str(error)
+    return None
 
 
 async def _provider(gateway: Gateway, settings: ProviderSettings) -> dict[str, Any]:

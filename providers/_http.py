@@ -175,15 +175,8 @@ class HTTPProvider:
         if arrived is None:
             return replace(out_of_time(limit_s), elapsed_ms=elapsed_ms)
         reply = arrived if isinstance(arrived, Reply) else self.read(arrived)
-        forms = spellings(draft.secrets)
-        reply = without_echoes(reply, forms)
-        return replace(
-            reply,
-            elapsed_ms=elapsed_ms,
-            notes=(*draft.notes, *reply.notes),
-            detail=redact(reply.detail, forms)[:200],
-            message=redact(reply.message[:1000], forms)[:500],
-        )
+        reply = without_secrets(reply, spellings(draft.secrets))
+        return replace(reply, elapsed_ms=elapsed_ms, notes=(*draft.notes, *reply.notes))
 
     async def exchange(self, request: httpx2.Request) -> Wire | Reply:
         """Put `request` on the wire; the reply as it arrived, or what kept it from arriving."""
@@ -246,6 +239,7 @@ class HTTPProvider:
             setup=row.setup,
             hint=row.hint,
             row=str(row),
+            matched=row,
         )
 
     # -----------------------------------------------------------------------------------------------------------------
@@ -270,12 +264,17 @@ class HTTPProvider:
         return (*told, *(secret for address in addresses if address for secret in _addresses.secrets(address)))
 
 
-def without_echoes(reply: Reply, secret_forms: Sequence[str]) -> Reply:
-    """`reply` without the secrets that a vendor put into its results.
+def without_secrets(reply: Reply, secret_forms: Sequence[str]) -> Reply:
+    """`reply` without the secrets that a vendor echoed, cut to what may be shown.
 
-    Only a whole secret makes us look closer: results are long, and hardly ever hold one. Short ones are left: as words
-    they would blank honest text.
+    The vendor's sentence is cleaned of every piece. In results only a whole secret makes us look closer: they are long,
+    and hardly ever hold one; short secrets are left there, as words they would blank honest text. `detail` is ours.
     """
+    reply = replace(
+        reply,
+        detail=redact(reply.detail, [form for form in secret_forms if len(form) >= LEAST_SECRET])[:200],
+        message=redact(reply.message[:1000], secret_forms)[:500],
+    )
     told = "\n".join((reply.answer, *reply.notes, *(part for row in reply.results for part in _texts(row)))).lower()
     if not any(len(form) >= LEAST_SECRET and form.lower() in told for form in secret_forms):
         return reply

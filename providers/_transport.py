@@ -38,6 +38,9 @@ UNDECODABLE = Reply(Outcome.SERVER_ERROR, detail="reply cannot be decompressed",
 NOT_HTTP = Reply(Outcome.SERVER_ERROR, detail="reply is not HTTP", row="transport: protocol")
 
 
+NO_WHOLE_REPLY = Reply(Outcome.TIMEOUT, detail="no whole reply in time", row="transport: timeout")
+
+
 def network_failure(detail: str) -> Reply:
     """There was no connection, or it did not last; `detail` names the innermost cause."""
     return Reply(Outcome.NETWORK, detail=detail, row="transport: network")
@@ -198,7 +201,7 @@ def tls() -> ssl.SSLContext:
 def transport_failure(error: BaseException) -> Reply:
     """What a failed exchange means. The detail names the innermost cause and never quotes the request."""
     if isinstance(error, httpx2.TimeoutException):
-        return CONNECT_TIMEOUT
+        return CONNECT_TIMEOUT if isinstance(error, httpx2.ConnectTimeout) else NO_WHOLE_REPLY
     if isinstance(error, httpx2.DecodingError):
         return UNDECODABLE
     if isinstance(error, httpx2.RemoteProtocolError) and not _is_cut_short(error):

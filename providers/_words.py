@@ -74,8 +74,9 @@ class Reply:
 
     `detail` is ours and safe to show; `message` is the vendor's own sentence, redacted, for the operator only.
     `retry_after_s` is seconds from now, None when the vendor named no usable time. `setup` marks a fault that only
-    the operator can mend, and `hint` says how. `row` names the rule that decided. `cut` is true when our own time
-    limit ended the exchange; `elapsed_ms` counts from sending to the last byte read.
+    the operator can mend, and `hint` says how. `row` names the rule that decided, `matched` is its line of a table, if
+    it was one. `cut` is true when our own time limit ended the exchange; `elapsed_ms` counts from sending to the last
+    byte read, None when nothing was sent.
     """
 
     outcome: Outcome
@@ -88,6 +89,7 @@ class Reply:
     setup: bool = False
     hint: str = ""
     row: str = ""
+    matched: Row | None = None
     cut: bool = False
     elapsed_ms: int | None = None
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from gateway.config import ServerSettings
-from gateway.doors.access import Rules, binding_refusal, place
+from gateway.doors.access import Rules, place
+from gateway.settings import binding_refusal
 from tests.doors_fixtures import BEARER, FOUND, TOKEN, FakeGateway, Served, call, served, settings
 
 ORIGIN = "https://app.example.com"

@@ -220,7 +220,8 @@ async def test_status_is_told_for_people_and_as_json(room: Room) -> None:
     ]
     people = await room.run("status")
     assert people.code == 0
-    assert re.search(r"^tavily +blocked\(rate_limited, \d+s left\) +1 used, monthly:1000@day2$", people.out, re.M)
+    used = "1 used, monthly:1000@day2; last call failed: rate_limited http_429"
+    assert re.search(rf"^tavily +blocked\(rate_limited, \d+s left\) +{used}$", people.out, re.M)
     assert re.search(r"^exa +active ", people.out, re.M)
     assert f"configuration  {room.file}" in people.out
 
@@ -236,6 +237,9 @@ async def test_config_check_says_ok_and_the_chain_or_everything_that_is_wrong_wi
     decisive = await room.run("config", "check")
     assert (decisive.code, decisive.stdout) == (2, b"")
     assert re.search(r"server\.port: .*\n.*cache\.ttl: |cache\.ttl: .*\n.*server\.port: ", decisive.err)
+    room.configure("tavily", server={"host": "0.0.0.0"})
+    open_to_all = await room.run("config", "check")
+    assert (open_to_all.code, "WEBSEARCH_TOKEN" in open_to_all.err) == (2, True)
     missing = await command(room.home, "config", "check", WEBSEARCH_CONFIG=str(room.home / "nowhere.json"))
     assert missing.code == 2
     assert "nowhere.json: cannot be read: No such file" in missing.err

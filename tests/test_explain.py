@@ -89,7 +89,7 @@ def test_a_recording_is_explained_as_it_is_read(provider: str, recording: Record
     )
     assert said.json["row"]
     if said.json["outcome"] == "ok":
-        assert "chain_entry" not in said.json
+        assert said.json["chain_entry"] is None
         assert said.json["rest_s"] == 0
     else:
         assert said.json["results"] == []
@@ -102,7 +102,7 @@ def test_a_recording_is_explained_as_it_is_read(provider: str, recording: Record
 @pytest.mark.parametrize(
     ("fault", "outcome", "detail"),
     [
-        ("read_timeout", "timeout", "connect timeout"),
+        ("read_timeout", "timeout", "no whole reply in time"),
         ("connect_timeout", "timeout", "connect timeout"),
         ("connect_error", "network", "ECONNREFUSED"),
         ("dns_failure", "network", "ENOTFOUND"),
@@ -115,8 +115,8 @@ def test_a_word_for_a_transport_fault_stands_in_the_place_of_a_status(
 ) -> None:
     said = explain(provider, fault, None, "--json")
     assert said.json["outcome"] == outcome
-    if fault != "read_timeout":
-        assert said.json["chain_entry"] == {"provider": provider, "outcome": outcome, "detail": detail}
+    assert said.json["chain_entry"] == {"provider": provider, "outcome": outcome, "detail": detail}
+    assert (said.json["status"], said.json["transport"]) == (None, fault)
     assert (said.json["rest_s"], said.json["rest_grows"]) == (30, True)
 
 
@@ -163,7 +163,7 @@ def test_for_people_it_says_which_row_matched_what_follows_and_what_the_agent_se
     assert said.out.splitlines() == [
         "outcome   quota_exhausted",
         "because   432",
-        "rest      21600 s",
+        "rest      21600 s for this key",
         "message   This request exceeds your plan",
         "agent     sees tavily: quota_exhausted (http_432), and gets the next provider's answer",
     ]
@@ -233,3 +233,47 @@ def test_a_short_secret_does_not_spoil_our_own_words(explain: Explain) -> None:
     assert said.json["outcome"] == "ok"
     failed = explain("tavily", 432, b"", "--json", TAVILY_API_KEY="quota", WEBSEARCH_TOKEN="tavily")
     assert failed.json["chain_entry"] == {"provider": "tavily", "outcome": "quota_exhausted", "detail": "http_432"}
+
+
+def test_a_program_reads_which_row_matched_and_what_the_agent_sees(explain: Explain) -> None:
+    failed = explain("bocha", 403, b'{"code": "403", "message": "You do not have enough money"}', "--json").json
+    assert failed["matched"] == {
+        "table": "vendor",
+        "status": 403,
+        "code": None,
+        "phrase": "You do not have enough money",
+    }
+    assert (failed["rest_scope"], failed["rest_until"], failed["answer"]) == ("key", None, None)
+    shared = explain("bocha", 504, None, "--json").json
+    assert (shared["matched"]["table"], shared["matched"]["status"], shared["rest_scope"]) == (
+        "shared",
+        504,
+        "provider",
+    )
+    assert explain("exa", 401, None, "--json").json["rest_until"] == "restart or another key"
+    rows = [
+        {"title": "A", "url": "https://a.example/x", "content": "short"},
+        {"title": "A", "url": "http://www.a.example/x/#top", "content": "the richer text"},
+        {"title": "B", "url": "https://b.example/" + "x" * 2100, "content": "c"},
+    ]
+    found = explain("tavily", 200, json.dumps({"results": rows}).encode(), "--json").json
+    assert (found["matched"]["table"], found["chain_entry"]) == ("shape", None)
+    assert [(row["url"], row["content"]) for row in found["results"]] == [("https://a.example/x", "the richer text")]
+    assert found["notes"] == ["1 result dropped: the URL is over 2048 characters"]
+    assert failed.keys() == shared.keys() == found.keys()
+
+
+def test_a_short_key_does_not_spoil_results_or_our_own_words(explain: Explain) -> None:
+    row = {"title": "A test page", "url": "https://test.example/key"}
+    found = explain("exa", 200, json.dumps({"results": [row]}).encode(), "--json", EXA_API_KEY="test").json
+    assert found["results"][0]["title"] == "A test page"
+    body = b'{"code": "403", "message": "You do not have enough money"}'
+    failed = explain("bocha", 403, body, "--json", BOCHA_API_KEY="e").json
+    assert failed["chain_entry"]["detail"] == "http_403 You do not have enough money"
+
+
+def test_a_header_that_comes_twice_is_one_list(explain: Explain) -> None:
+    windows = ("X-RateLimit-Policy: 1;w=1", "X-RateLimit-Policy: 2000;w=2592000")
+    more = ("X-RateLimit-Limit: 1, 2000", "X-RateLimit-Remaining: 0, 7", "X-RateLimit-Reset: 1, 99999")
+    options = [part for line in (*windows, *more) for part in ("--header", line)]
+    assert explain("brave", 429, b"{}", "--json", *options).json["outcome"] == "rate_limited"

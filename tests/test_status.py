@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from gateway.config import Config, load
 from gateway.gateway import Gateway
 from gateway.status import STATUS_SCHEMA
 from gateway.stores import StoreUnavailable
+from gateway.stores.sqlite import FILE_NAME
 from tests.rooms import HandTime, ask, failing, running, sqlite, tuned
 from tests.vendors import RESET, Play, Played, json_play, success
 
@@ -322,3 +324,15 @@ async def test_a_configuration_without_anything_has_a_status_too() -> None:
     async with Gateway(Config()) as gateway:
         status = await reported(gateway)
     assert status["providers"] == []
+
+
+async def test_a_store_that_can_be_read_but_not_written_is_told(played: Played, tmp_path: Path) -> None:
+    async with running(played, ["tavily"], state=sqlite(tmp_path)) as gateway:
+        other = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        told = await gateway.status()
+        other.execute("ROLLBACK")
+        other.close()
+        assert "is locked by another process" in told["state"]["error"]
+        assert told["providers"][0]["state"] == "active"
+        assert (await gateway.status())["state"]["error"] is None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import json
 import logging
 from dataclasses import dataclass
@@ -42,25 +41,6 @@ def client_of(scope: Scope) -> str:
     """The name of the token that let this request in; "default" when there are none."""
     name: str = scope.get("token_name", "default")
     return name
-
-
-def binding_refusal(config: Config) -> str | None:
-    """Why the server must not listen where it was told to; None when it may."""
-    host = config.server.host
-    if config.server.tokens or is_loopback(host):
-        return None
-    return (
-        f"without a token only this machine may be served, but server.host is {host!r}: "
-        "set WEBSEARCH_TOKEN (or server.tokens), or server.host to 127.0.0.1"
-    )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a listener at `host`."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 @dataclass(frozen=True, slots=True)

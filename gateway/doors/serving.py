@@ -14,9 +14,10 @@ from typing import Any
 
 import uvicorn
 
-from gateway.doors.access import binding_refusal
 from gateway.doors.app import build
+from gateway.doors.patience import PatientProtocol, raise_file_limit
 from gateway.gateway import Gateway
+from gateway.settings import binding_refusal
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +72,7 @@ def serve(gateway: Gateway, *, reload: Reload) -> None:
             log.warning(
                 "this is a container: nobody outside of it reaches %s; set WEBSEARCH_HOST and a token", server.host
             )
+    raise_file_limit()
     sockets = listen(server.host, server.port)
     asyncio.run(_serve(gateway, sockets, reload))
 
@@ -80,6 +82,7 @@ async def _serve(gateway: Gateway, sockets: list[socket.socket], reload: Reload)
     running = Server(
         uvicorn.Config(
             app,
+            http=PatientProtocol,
             lifespan="on",
             ws="none",
             log_config=None,

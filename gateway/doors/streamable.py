@@ -47,6 +47,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.doors import wire
 from gateway.doors.access import client_of
 from gateway.doors.mcp import MCPServer
+from gateway.doors.patience import BODY_S
 
 KEEP_ALIVE_S = 15.0
 """Seconds of silence on an event stream after which a comment is sent, so that no proxy takes it for dead."""
@@ -55,6 +56,7 @@ ONLY_POST = wire.encode(
     wire.error(None, INVALID_REQUEST, "this is MCP over Streamable HTTP: POST one message; there is no stream to GET")
 )
 NOT_ACCEPTABLE = wire.encode(wire.error(None, INVALID_REQUEST, "Accept allows neither JSON nor an event stream"))
+TOO_SLOW = wire.encode(wire.error(None, INVALID_REQUEST, "the request did not come whole in time"))
 TOO_LARGE = wire.encode(wire.error(None, INVALID_REQUEST, wire.TOO_LARGE))
 
 EVENT_STREAM = [
@@ -118,7 +120,11 @@ class StreamableHTTP:
         if not takes_json and not takes_stream:
             await wire.send_json(send, 406, NOT_ACCEPTABLE)
             return
-        body = await wire.read_body(scope, receive)
+        with anyio.move_on_after(BODY_S) as patience:
+            body = await wire.read_body(scope, receive)
+        if patience.cancelled_caught:
+            await wire.send_json(send, 408, TOO_SLOW, (b"connection", b"close"))
+            return
         if body is None:
             await wire.send_json(send, 413, TOO_LARGE)
             return
