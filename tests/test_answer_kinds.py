@@ -175,7 +175,7 @@ async def hostile(played: Played) -> Made:
         answer = await ask(gateway, "\ud800moss \x00")
         assert len(answer.body["results"]) == 2
         assert all("publishedDate" not in row for row in answer.body["results"])
-        return answer, "found", "1 dropped"
+        return answer, "found", "1 result dropped"
 
 
 KINDS: list[Callable[[Played], Awaitable[Made]]] = [
