@@ -44,13 +44,17 @@ def settled(played: Played, port: int) -> Config:
         return load({"WEBSEARCH_CONFIG": str(file)})
 
 
+async def nothing() -> None:
+    """SIGHUP changes nothing here."""
+
+
 def main() -> None:
     ready, played = threading.Event(), Played()
     threading.Thread(target=lambda: asyncio.run(play(ready, played)), daemon=True).start()
     ready.wait(20)
     config = settled(played, int(sys.argv[1]))
     logs.set_up(config)
-    serve(Gateway(config))
+    serve(Gateway(config), reload=nothing)
 
 
 if __name__ == "__main__":
