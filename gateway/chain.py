@@ -57,6 +57,7 @@ class Chain:
             audit.begin(candidate.name)
             if won := await self._consider(candidate, query, deadline, audit):
                 return _settled(audit, won, query)
+        audit.end()  # whoever is cut off while we wait must not hear that the last one is still being asked
         patience_s = min(deadline.left() - 1, LOOK_BACK_S)
         if late := self._worth_waiting_for(audit, patience_s):
             latest = self._clock.wall() + patience_s

@@ -7,6 +7,9 @@ import asyncio
 import anyio
 import pytest
 
+from gateway.audit import Audit
+from gateway.clock import Deadline
+from providers import Query
 from tests.rooms import (
     EMPTY,
     HandTime,
@@ -262,3 +265,21 @@ async def test_nobody_looks_back_with_less_than_a_second_left(played: Played, ti
     # the wait for Brave's turn outlived Tavily's rest, but what is left is too little to ask in
     assert told(answer) == ["tavily skipped:rate_limited 1s", "brave no_results http_200"]
     assert played.counts() == {"tavily": 1, "brave": 2}
+
+
+async def test_while_a_search_waits_to_look_back_nobody_is_said_to_be_asked(played: Played) -> None:
+    played.script("tavily", failing(429, retry_after=5))
+    time = HandTime(held=True)
+    async with running(played, ["tavily", "brave"], time=time) as gateway:
+        await ask(gateway, "one")
+        played.script("brave", EMPTY["brave"])
+        audit, query = Audit(), Query("two")
+        deadline = Deadline(30, time.clock)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(gateway.current.chain.walk, query, deadline, audit)
+            await time.until_sleeping(1)
+            assert [(step.provider, step.outcome) for step in audit] == [
+                ("tavily", "skipped:rate_limited"),
+                ("brave", "no_results"),
+            ]
+            tasks.cancel_scope.cancel()
