@@ -56,23 +56,24 @@ def profile(budget: Budget) -> str:
     return budget.type if budget.limit is None else f"{budget.type}:{budget.limit}"
 
 
-def counter(lane: Lane, now: float) -> str:
-    """The name under which the lane's requests of this period are counted. A new type or day is a new count."""
+def counter(lane: Lane, current: Period) -> str:
+    """The name under which the lane's requests of a period are counted. A new type or day is a new count."""
     budget = lane.budget
     kind = f"{budget.type}@{budget.reset_day}" if budget.type == "monthly" else budget.type
-    return f"budget:{lane.narrow}:{kind}:{period(budget, now).label}"
+    return f"budget:{lane.narrow}:{kind}:{current.label}"
 
 
 async def reserve(store: Store, lane: Lane, now: float) -> bool:
     """Take one unit in one atomic step; False when the limit is reached."""
-    name, ends = counter(lane, now), period(lane.budget, now).ends
+    current = period(lane.budget, now)
+    name = counter(lane, current)
     if lane.budget.limit is None:
-        await store.count(name, ends)
+        await store.count(name, current.ends)
         return True
-    return await store.spend(name, lane.budget.limit, ends) is not None
+    return await store.spend(name, lane.budget.limit, current.ends) is not None
 
 
 async def used(store: Store, lane: Lane, now: float) -> int:
     """Units taken in this period."""
-    name = counter(lane, now)
+    name = counter(lane, period(lane.budget, now))
     return (await store.counted([name])).get(name, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -57,11 +57,11 @@ class Cache:
 
     async def find(self, name: str) -> Hit | None:
         """The kept answer, also when its time is over but it may still stand in for a failed search."""
-        return await self._newest(ANSWERS, name)
+        return await self._newest(ANSWERS, name, (self._private, self._store))
 
     async def find_empty(self, name: str) -> Hit | None:
         """The answer "no results" given to the same query a moment ago."""
-        return await self._newest(EMPTIES, name)
+        return await self._newest(EMPTIES, name, (self._store,))
 
     async def put(self, name: str, query: Query, body: dict[str, Any], *, may_store: bool) -> None:
         """Keep an answer with results."""
@@ -100,13 +100,14 @@ class Cache:
             return 0.0
         return settings.ttl_fresh_s if query.freshness == "day" else settings.ttl_s
 
-    async def _newest(self, room: str, name: str) -> Hit | None:
+    async def _newest(self, room: str, name: str, homes: Sequence[Store]) -> Hit | None:
         """What was kept last under `name`, in whichever home."""
         if not self._settings.enabled:
             return None
-        kept = [await self._private.recall(room, name)]
-        with suppress(StoreUnavailable):
-            kept.append(await self._store.recall(room, name))
+        kept = []
+        for home in homes:
+            with suppress(StoreUnavailable):
+                kept.append(await home.recall(room, name))
         entries = [json.loads(value) for value in kept if value is not None]
         if not entries:
             return None

@@ -8,7 +8,7 @@ from gateway.filters import Kept
 from providers import HTTPProvider, Query
 
 
-def enforced(query: Query, adapter: type[HTTPProvider] | HTTPProvider) -> bool:
+def enforced(query: Query, adapter: HTTPProvider) -> bool:
     """Whether the vendor itself is held to the query's hosts."""
     if query.include_domains:
         return adapter.domains >= len(query.include_domains)

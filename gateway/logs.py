@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Sequence
 from types import TracebackType
 
-from gateway.config import Config
+from gateway.settings import Config
 from providers._reading import redact, spellings
 
 OURS = ("gateway", "providers")

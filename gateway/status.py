@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import providers
 from gateway import __version__, addresses, budgets, clients
-from gateway.config import ProviderSettings
 from gateway.keys import Lane
 from gateway.keys import lanes as lanes_of
+from gateway.settings import ProviderSettings
 from gateway.steps import whole_seconds
 from gateway.stores import StoreUnavailable
 from providers import Outcome

@@ -11,9 +11,9 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway.config import Config, ServerSettings
 from gateway.doors.wire import send_json
 from gateway.gateway import Gateway
+from gateway.settings import Config, ServerSettings
 
 log = logging.getLogger(__name__)
 

@@ -24,10 +24,10 @@ from mcp_types import (
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
 from gateway import __version__, answer, landing
-from gateway.config import Config
 from gateway.doors import wire
 from gateway.gateway import Gateway
 from gateway.query import input_schema
+from gateway.settings import Config
 from gateway.status import STATUS_SCHEMA
 from gateway.steps import Step
 
