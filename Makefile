@@ -57,9 +57,9 @@ hosts: $(VENV)/testing ## Try other SDKs' clients, unmodified (needs npm)
 lock: $(VENV)/made ## Write the lock files anew
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
-	  --no-header --no-annotate pyproject.toml --group build -o requirements.lock
+	  --no-header --no-annotate pyproject.toml --extra redis --group build -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
-	  --no-header --no-annotate pyproject.toml --group build --group test -o requirements-test.lock
+	  --no-header --no-annotate pyproject.toml --extra redis --group build --group test -o requirements-test.lock
 
 clean: ## Remove everything that was made here
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .test-hosts

@@ -13,8 +13,10 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
-from typing import Any, TypeVar
+from typing import TypeVar
+from urllib.parse import urlsplit
 
 from gateway import addresses, credentials, lineup
 from gateway.credentials import Variables
@@ -64,12 +66,15 @@ __all__ = [
     "user_file",
 ]
 
+MOST_WORKERS = 64
+
 DECISIVE = (
     "server",
     "state",
     "WEBSEARCH_HOST",
     "WEBSEARCH_PORT",
     "WEBSEARCH_STATE",
+    "WEBSEARCH_STATE_FILE",
     "WEBSEARCH_TOKEN",
     "WEBSEARCH_TOKEN_FILE",
     "WEBSEARCH_TOKENS",
@@ -259,39 +264,69 @@ def _cache(section: Section) -> CacheSettings:
 
 
 def _state(section: Section, variables: Variables) -> StateSettings:
-    findings = section.findings
-    type_ = section.take("type", _state_type, StateSettings().type)
+    findings, usual = section.findings, StateSettings()
+    type_ = section.take("type", choice("sqlite", "memory", "redis"), usual.type)
     path = section.take("path", _folder(variables), None)
+    url = section.take("url", _redis_url(findings), None)
+    prefix = section.take("prefix", _key_prefix, usual.prefix)
+    written = section.names("url")
     section.close()
-    if path is not None and type_ == "memory":
-        findings.warn("state.path", "is not used: memory needs no folder")
-    found = variables.plain("WEBSEARCH_STATE")
-    if found is None:
-        return StateSettings(type_, path if type_ == "sqlite" else None)
-    findings.origins["state.type"] = findings.origins["state.path"] = found.origin
-    findings.hide(*addresses.secrets(found.value) if "://" in found.value else ())
-    try:
-        return _state_of_variable(found.value, variables)
-    except Unfit as unfit:
-        findings.wrong(found.place, str(unfit))
-        return StateSettings()
+    if (found := variables.secret("WEBSEARCH_STATE")) is not None:
+        for name in ("type", "path", "url"):
+            findings.origins[f"state.{name}"] = found.origin
+        try:
+            state = _state_of_variable(found.value, prefix, variables)
+        except Unfit as unfit:
+            findings.wrong(found.place, str(unfit))
+            return usual
+        place = found.place
+    else:
+        if path is not None and type_ != "sqlite":
+            findings.warn("state.path", f"is not used: {type_} needs no folder")
+        if written and type_ != "redis":
+            findings.warn("state.url", f"is not used: {type_} has no server")
+        if type_ == "redis" and not written:
+            findings.wrong("state.url", "is needed with the type 'redis': redis://host:6379/0")
+        state = StateSettings(type_, path if type_ == "sqlite" else None, url if type_ == "redis" else None, prefix)
+        place = "state.type"
+    if state.type == "redis" and find_spec("redis") is None:
+        findings.wrong(place, "needs the package redis: pip install 'websearch-gateway[redis]'")
+    return state
 
 
-def _state_of_variable(written: str, variables: Variables) -> StateSettings:
+def _state_of_variable(written: str, prefix: str, variables: Variables) -> StateSettings:
     if written == "memory":
-        return StateSettings("memory")
-    if re.match(r"rediss?://", written):
-        raise Unfit("Redis is not supported yet; use 'memory' or a folder")
+        return StateSettings("memory", prefix=prefix)
+    if re.match(r"(rediss?|valkeys?|unix)://", written):
+        return StateSettings("redis", url=_redis_url(variables.findings)(written), prefix=prefix)
+    variables.findings.hide(*addresses.secrets(written) if "://" in written else ())
     # a bare word is more likely a slip of the pen than a folder
     if "://" in written or not re.search(r"[/\\]", written):
-        raise Unfit("must be 'memory', or the path of a folder")
-    return StateSettings("sqlite", Path(credentials.home(written, variables.environ)).absolute())
+        raise Unfit("must be 'memory', the path of a folder, or redis://host:6379/0")
+    return StateSettings("sqlite", Path(credentials.home(written, variables.environ)).absolute(), prefix=prefix)
 
 
-def _state_type(value: object) -> Any:
-    if value == "redis":
-        raise Unfit("Redis is not supported yet; use 'sqlite' or 'memory'")
-    return choice("sqlite", "memory")(value)
+def _redis_url(findings: Findings) -> Kind[str | None]:
+    def read(value: object) -> str:
+        written = text(value)
+        findings.hide(*addresses.secrets(written))
+        url = re.sub(r"^valkey(s?)://", r"redis\1://", written)
+        try:
+            parts = urlsplit(url)
+            usable = parts.scheme == "unix" or (addresses.is_host(parts.hostname or "") and parts.port != 0)
+        except ValueError:
+            usable = False
+        if not usable or parts.scheme not in ("redis", "rediss", "unix") or not url.isprintable():
+            raise Unfit("must be an address such as redis://host:6379/0, rediss:// for TLS, or unix:///path")
+        return url
+
+    return read
+
+
+def _key_prefix(value: object) -> str:
+    if re.fullmatch(r"[A-Za-z0-9_.:-]{1,64}", written := text(value)):
+        return written
+    raise Unfit("must be letters, digits and _ . : -, at most 64")
 
 
 def _folder(variables: Variables) -> Kind[Path | None]:
@@ -309,6 +344,9 @@ def _server(section: Section, variables: Variables) -> ServerSettings:
     server = ServerSettings(
         host=section.take("host", credentials.read_host, usual.host, variables.plain("WEBSEARCH_HOST")),
         port=section.take("port", whole(0, 65535), usual.port, variables.plain("WEBSEARCH_PORT"), digits(0, 65535)),
+        workers=section.take("workers", whole(1, MOST_WORKERS), usual.workers),
+        max_in_flight=section.take("max_in_flight", whole(1), usual.max_in_flight),
+        max_in_flight_per_client=section.take("max_in_flight_per_client", whole(1), usual.max_in_flight_per_client),
         allowed_hosts=section.take("allowed_hosts", each(_allowed_host), ()),
         allowed_origins=section.take("allowed_origins", each(_allowed_origin), ()),
         tokens=credentials.tokens(variables, section.raw("tokens"), section.findings),

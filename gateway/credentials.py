@@ -13,8 +13,8 @@ from gateway import addresses
 from gateway.sections import Findings, Found, Kind, Section, Unfit, did_you_mean, text, whole
 from gateway.settings import Token
 
-PLAIN = ("CONFIG", "DEBUG", "HOST", "LOG", "PORT", "PROVIDERS", "STATE", "TOOL_PREFIX")
-SECRET = ("TOKEN", "TOKENS")
+PLAIN = ("CONFIG", "DEBUG", "HOST", "LOG", "PORT", "PROVIDERS", "TOOL_PREFIX")
+SECRET = ("STATE", "TOKEN", "TOKENS")
 VARIABLES = tuple(f"WEBSEARCH_{name}" for name in (*PLAIN, *SECRET, *(f"{name}_FILE" for name in SECRET)))
 """Every variable of our own."""
 
@@ -66,7 +66,8 @@ class Variables:
     def secret(self, name: str) -> Found | None:
         """The secret `name`: the variable, the file that `<name>_FILE` points to, or the same two in `credentials`."""
         found = self._secret(name)
-        self.findings.origins[f"credentials.{name}"] = found.origin if found else "default"
+        if name not in VARIABLES:
+            self.findings.origins[f"credentials.{name}"] = found.origin if found else "default"
         return found
 
     def _secret(self, name: str) -> Found | None:

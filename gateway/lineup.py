@@ -47,6 +47,7 @@ class Tuning:
     quota_retry_s: float = QUOTA_RETRY_S
     interval_ms: int | None = None
     cooldown_max_s: float | None = None
+    vendor_usage_every_s: float = 0.0
 
 
 def credential_names() -> tuple[str, ...]:
@@ -158,6 +159,7 @@ def _tuning(section: Section, vendor: type[HTTPProvider] | None) -> Tuning:
         quota_retry_s=section.take("quota_retry_s", number, QUOTA_RETRY_S),
         interval_ms=_interval_ms(section),
         cooldown_max_s=section.take("cooldown_max_s", number, None),
+        vendor_usage_every_s=section.take("vendor_usage_every_s", number, 0.0),
     )
     section.close()
     return tuning
@@ -303,6 +305,7 @@ def _settings(
         quota_retry_s=tuning.quota_retry_s,
         interval_ms=vendor.min_interval_ms if tuning.interval_ms is None else tuning.interval_ms,
         cooldown_max_s=cooldown_max_s,
+        vendor_usage_every_s=tuning.vendor_usage_every_s,
         base_url=base_url,
         address=address,
         proxy=proxy_for(keys[0] if vendor.keys_are_addresses and keys else base_url or address or vendor.home),

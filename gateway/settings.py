@@ -49,10 +49,12 @@ class CacheSettings:
 
 @dataclass(frozen=True, slots=True)
 class StateSettings:
-    """`path` None: the user's state directory."""
+    """`path` (sqlite) None: the user's state directory. `url` (redis) may hold a password; keys begin with `prefix`."""
 
-    type: Literal["sqlite", "memory"] = "sqlite"
+    type: Literal["sqlite", "memory", "redis"] = "sqlite"
     path: Path | None = None
+    url: str | None = field(default=None, repr=False)
+    prefix: str = "websearch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,13 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
+    """`max_in_flight` and `max_in_flight_per_client` bound the calls that one worker works on at a time."""
+
     host: str = "127.0.0.1"
     port: int = 8787
+    workers: int = 1
+    max_in_flight: int = 1024
+    max_in_flight_per_client: int = 256
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     tokens: tuple[Token, ...] = ()
@@ -91,6 +98,7 @@ class ProviderSettings:
     quota_retry_s: float
     interval_ms: int
     cooldown_max_s: float
+    vendor_usage_every_s: float = 0.0
     base_url: str | None = field(default=None, repr=False)
     address: str | None = field(default=None, repr=False)
     proxy: str | None = field(default=None, repr=False)

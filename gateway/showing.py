@@ -20,7 +20,10 @@ def show(config: Config) -> dict[str, Any]:
         values = {each.name: getattr(settings, each.name) for each in fields(settings)} | dict(hidden or {})  # type: ignore[arg-type]
         return {each: told(f"{name}.{each}", value) for each, value in values.items()}
 
-    state = {"path": None if config.state.path is None else str(config.state.path)}
+    state = {
+        "path": None if config.state.path is None else str(config.state.path),
+        "url": _shown(config.state.url),
+    }
     tokens = {
         "tokens": [
             {"name": each.name, "token": "set", "daily_limit": each.daily_limit} for each in config.server.tokens
@@ -68,6 +71,7 @@ def _shown_provider(settings: ProviderSettings, told: Callable[[str, object], di
         "quota_retry_s": settings.quota_retry_s,
         "min_interval_ms": settings.interval_ms,
         "cooldown_max_s": settings.cooldown_max_s,
+        "vendor_usage_every_s": settings.vendor_usage_every_s,
         **{f"options.{name}": value for name, value in settings.options.items()},
     }
     shown: dict[str, object] = {
