@@ -52,8 +52,6 @@ class Cache:
         self._store = store
         self._private = private
         self._now = now
-        self.hits = 0
-        self.misses = 0
 
     async def find(self, name: str) -> Hit | None:
         """The kept answer, also when its time is over but it may still stand in for a failed search."""

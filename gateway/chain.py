@@ -8,22 +8,18 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-import anyio
-import anyio.lowlevel
-
-from gateway import answer, budgets, filters, honesty, pace
+from gateway import answer, filters, honesty, pace
+from gateway.admission import Admission, Visit
 from gateway.audit import Audit
 from gateway.clock import Clock, Deadline
-from gateway.cooldowns import HUMAN, Cooldowns
 from gateway.history import History
 from gateway.keys import Candidate, Lane
 from gateway.steps import OFF_SITE, URLS_TOO_LONG, Skip, Step, Walked, skipped, whole_seconds
-from gateway.stores import Store, StoreUnavailable
-from providers import Draft, HTTPProvider, Outcome, Query, Reply, Result
+from gateway.stores import StoreUnavailable
+from providers import Draft, Outcome, Query, Reply, Result
 
 log = logging.getLogger(__name__)
 
-TRIAL_GRACE_S = 5.0
 LOOK_BACK_S = 10.0
 """The longest that a search without results waits for somebody who rests."""
 
@@ -35,11 +31,17 @@ class Chain:
     """The candidates in order, and the memory that decides who may be asked."""
 
     def __init__(
-        self, candidates: Sequence[Candidate], store: Store, cooldowns: Cooldowns, history: History, clock: Clock
+        self,
+        candidates: Sequence[Candidate],
+        shared: Admission,
+        standby: Admission,
+        history: History,
+        clock: Clock,
     ) -> None:
+        """`standby` decides for providers without a budget while the store behind `shared` is away."""
         self.candidates = tuple(candidates)
-        self._store = store
-        self._cooldowns = cooldowns
+        self._shared = shared
+        self._standby = standby
         self._history = history
         self._clock = clock
         self._trouble = ""
@@ -82,7 +84,7 @@ class Chain:
         ends: list[float | None] = [step.ready_at for step in steps]
         failed = {step.provider for step in steps if not step.skip and not step.answered}
         with suppress(StoreUnavailable):
-            ends += [await self._cooldowns.free_at(each.lanes) for each in order if each.name in failed]
+            ends += [await self._shared.cooldowns.free_at(each.lanes) for each in order if each.name in failed]
         soonest = min((end for end in ends if end is not None), default=None)
         return None if soonest is None else whole_seconds(soonest, self._clock.wall())
 
@@ -103,7 +105,7 @@ class Chain:
         skips: list[Step] = []
         was_asked = False
         for lane in candidate.lanes:
-            done = await self._visit(_Visit(candidate, lane, query, deadline, patience_s, even_if_resting))
+            done = await self._visit(Visit(candidate, lane, query, deadline, patience_s, even_if_resting))
             log.debug("%s #%s: %s %s", lane.provider, lane.number, done.outcome, done.detail)
             if isinstance(done, Step) and done.skip:
                 skips.append(done)
@@ -125,38 +127,26 @@ class Chain:
             audit.add(min(skips, key=lambda step: step.ready_at or math.inf))
         return None
 
-    async def _visit(self, visit: _Visit) -> Step | Reply:
+    async def _visit(self, visit: Visit) -> Step | Reply:
         """Ask one lane, if it may be asked now; else the skip (or the refusal) that says why not."""
-        trial = ""
+        memory = self._shared
         try:
-            try:
-                if skip := await self._reason_to_skip(visit):
-                    return skip
-                draft = visit.draft()
-                if isinstance(draft, Reply):
-                    return await self._refused(visit, draft)
-                if skip := await self._wait_for_turn(visit):
-                    return skip
-                if not visit.even_if_resting:
-                    # begun after the wait, so that a trial lasts no longer than one call may
-                    begun = await self._cooldowns.begin_trial(visit.lane, visit.candidate.timeout_s + TRIAL_GRACE_S)
-                    if begun is None:
-                        return skipped(visit.lane.provider, Skip.PROBING)
-                    trial = begun
-                if skip := await self._reserve(visit):
-                    return skip
-                self._log_trouble("")
-            except StoreUnavailable as trouble:
-                self._log_trouble(str(trouble))
-                if visit.lane.budget.limit is not None:
-                    return skipped(visit.lane.provider, Skip.STATE_UNAVAILABLE)
-                draft = visit.draft()
-                if isinstance(draft, Reply):
-                    return draft
-            return await self._ask(visit, draft)
+            admitted = await memory.admit(visit)
+            self._log_trouble("")
+        except StoreUnavailable as trouble:
+            self._log_trouble(str(trouble))
+            if visit.lane.budget.limit is not None:
+                return skipped(visit.lane.provider, Skip.STATE_UNAVAILABLE)
+            memory = self._standby
+            admitted = await memory.admit(visit)
+        if isinstance(admitted, Step):
+            return admitted
+        if isinstance(admitted, Reply):
+            return await self._refused(visit, admitted)
+        try:
+            return await self._ask(visit, admitted.draft)
         finally:
-            with anyio.CancelScope(shield=True), suppress(StoreUnavailable):
-                await self._cooldowns.end_trial(trial)
+            await memory.leave(admitted)
 
     def _log_trouble(self, trouble: str) -> None:
         """One line when the store goes away, not one for each search."""
@@ -164,46 +154,7 @@ class Chain:
             log.warning("state unavailable: %s", trouble)
         self._trouble = trouble
 
-    async def _reason_to_skip(self, visit: _Visit) -> Step | None:
-        lane, now = visit.lane, self._clock.wall()
-        if visit.deadline.left() <= 0:
-            return skipped(lane.provider, Skip.BUDGET_EXHAUSTED)
-        if not visit.even_if_resting and (rest := await self._cooldowns.of(lane)) is not None:
-            if rest.why == Outcome.AUTH_FAILURE:
-                return skipped(lane.provider, rest.why, "until_restart")
-            helped = None if rest.why in HUMAN else rest.until
-            return skipped(lane.provider, rest.why, f"{whole_seconds(rest.until, now)}s", helped)
-        limit = lane.budget.limit
-        if limit is not None and (used := await budgets.used(self._store, lane, now)) >= limit:
-            return self._spent(lane, used, now)
-        if not visit.even_if_resting and await self._cooldowns.is_tried(lane):
-            return skipped(lane.provider, Skip.PROBING)
-        return None
-
-    async def _wait_for_turn(self, visit: _Visit) -> Step | None:
-        lane = visit.lane
-        patience_ms = round(min(visit.patience_s, visit.deadline.left()) * 1000)
-        wait_ms = await pace.turn(self._store, lane, patience_ms, self._clock.wall())
-        if wait_ms is None:
-            return skipped(lane.provider, Skip.LOCAL_RATE, ready_at=await pace.next_at(self._store, lane))
-        if wait_ms:
-            await self._clock.sleep(wait_ms / 1000)
-            return await self._reason_to_skip(visit)
-        return None
-
-    async def _reserve(self, visit: _Visit) -> Step | None:
-        # nobody may be counted for a search that its last caller has left: the store's verbs need not stop for that
-        await anyio.lowlevel.checkpoint_if_cancelled()
-        lane, now = visit.lane, self._clock.wall()
-        if not await budgets.reserve(self._store, lane, now):
-            return self._spent(lane, lane.budget.limit or 0, now)
-        return None
-
-    def _spent(self, lane: Lane, used: int, now: float) -> Step:
-        ends = budgets.period(lane.budget, now).ends
-        return skipped(lane.provider, Skip.QUOTA_LOCAL, f"{used}/{lane.budget.limit}", ends)
-
-    async def _ask(self, visit: _Visit, draft: Draft) -> Step | Reply:
+    async def _ask(self, visit: Visit, draft: Draft) -> Step | Reply:
         limit_s = min(visit.candidate.timeout_s, visit.deadline.left())
         reply = await visit.adapter.send(draft, limit_s)
         if reply.cut and limit_s < visit.candidate.timeout_s:
@@ -213,15 +164,17 @@ class Chain:
         await self._followed(visit, reply)
         return reply
 
-    async def _refused(self, visit: _Visit, reply: Reply) -> Reply:
+    async def _refused(self, visit: Visit, reply: Reply) -> Reply:
         """Nothing was sent. Only a fault of the set-up says something of the provider."""
         if reply.setup:
             await self._followed(visit, reply)
         return reply
 
-    async def _followed(self, visit: _Visit, reply: Reply) -> None:
+    async def _followed(self, visit: Visit, reply: Reply) -> None:
+        # what this process saw itself holds while the store is away
+        await self._standby.cooldowns.follow(visit.lane, reply)
         with suppress(StoreUnavailable):
-            await self._cooldowns.follow(visit.lane, reply)
+            await self._shared.cooldowns.follow(visit.lane, reply)
             await self._history.note(visit.lane, reply)
 
     # -----------------------------------------------------------------------------------------------------------------
@@ -242,23 +195,6 @@ class Chain:
     async def _empty_handed(self, audit: Audit, order: Iterable[Candidate]) -> Walked:
         audit.end()
         return Walked(tuple(audit), retry_after_s=await self.retry_after(audit, order))
-
-
-@dataclass(frozen=True, slots=True)
-class _Visit:
-    candidate: Candidate
-    lane: Lane
-    query: Query
-    deadline: Deadline
-    patience_s: float
-    even_if_resting: bool
-
-    @property
-    def adapter(self) -> HTTPProvider:
-        return self.candidate.adapter_for(self.lane)
-
-    def draft(self) -> Draft | Reply:
-        return self.adapter.draft(self.query, self.lane.key)
 
 
 def _step(candidate: Candidate, lane: Lane, query: Query, reply: Reply) -> Step:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from gateway import keys
+from gateway.admission import Admission
 from gateway.cache import Cache
 from gateway.chain import Chain
 from gateway.clock import Clock
@@ -25,13 +26,22 @@ _NUMBERS = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """All that outlives a configuration. `private` is for what may not be written to disk."""
+    """All that outlives a configuration. `private` is for what may not be written to disk, or cannot be now."""
 
     store: Store
     private: MemoryStore
     clock: Clock
-    cooldowns: Cooldowns
     history: History
+
+    @property
+    def shared(self) -> Admission:
+        """Who may be asked, by what all processes know."""
+        return Admission(self.store, Cooldowns(self.store, self.clock.wall), self.clock)
+
+    @property
+    def standby(self) -> Admission:
+        """The same by what this process knows: while the store is away."""
+        return Admission(self.private, Cooldowns(self.private, self.clock.wall), self.clock)
 
 
 @dataclass(eq=False)
@@ -79,13 +89,14 @@ async def configured(config: Config, memory: Memory, *, fresh_start: bool = Fals
         keys.candidate(settings, config.defaults.cooldown_default_s, memory.clock.wall)
         for settings in (() if config.errors else config.chain)
     )
+    shared = memory.shared
     if fresh_start:
         with suppress(StoreUnavailable):
-            await memory.cooldowns.forgive([lane for each in candidates for lane in each.lanes])
-    usable = tuple([each.adapter.title for each in candidates if not await _is_out(each, memory.cooldowns)])
+            await shared.cooldowns.forgive([lane for each in candidates for lane in each.lanes])
+    usable = tuple([each.adapter.title for each in candidates if not await _is_out(each, shared.cooldowns)])
     for adapter in _adapters(candidates):
         adapter.open()
-    chain = Chain(candidates, memory.store, memory.cooldowns, memory.history, memory.clock)
+    chain = Chain(candidates, shared, memory.standby, memory.history, memory.clock)
     cache = Cache(config.cache, memory.store, memory.private, memory.clock.wall)
     return Configured(config, candidates, chain, cache, usable)
 

@@ -37,11 +37,15 @@ class Cooldowns:
 
     async def streak(self, lane: Lane) -> int:
         """Failures in a row."""
-        return sum((await self._store.counted([f"streak:{scope}" for scope in lane.scopes])).values())
+        return sum((await self._store.counted(self.streaks(lane))).values())
 
-    async def is_tried(self, lane: Lane) -> bool:
-        """Whether another search is trying the lane out right now."""
-        return bool(await self._store.counted([f"trial:{scope}" for scope in lane.scopes]))
+    def trials(self, lane: Lane) -> list[str]:
+        """The counts of which one is above nothing while a search is trying the lane out."""
+        return [f"trial:{scope}" for scope in lane.scopes]
+
+    def streaks(self, lane: Lane) -> list[str]:
+        """The counts of which one is above nothing when the lane's last calls failed."""
+        return [f"streak:{scope}" for scope in lane.scopes]
 
     async def begin_trial(self, lane: Lane, hold_s: float) -> str | None:
         """Begin the trial of a lane that failed before, to be ended with `end_trial`.
@@ -51,7 +55,7 @@ class Cooldowns:
         """
         if lane.tuning.most_s <= 0:
             return ""
-        runs = await self._store.counted([f"streak:{scope}" for scope in lane.scopes])
+        runs = await self._store.counted(self.streaks(lane))
         for scope in lane.scopes:
             if f"streak:{scope}" in runs:
                 name = f"trial:{scope}"
@@ -68,7 +72,7 @@ class Cooldowns:
         consequence = policy.CONSEQUENCES[reply.outcome]
         if consequence.streak == "clears":
             # nearly always there is nothing to forget, and a look costs a fraction of a write
-            if running := await self._store.counted([f"streak:{scope}" for scope in lane.scopes]):
+            if running := await self._store.counted(self.streaks(lane)):
                 await self._store.clear(*running)
             return
         scope = lane.narrow if consequence.scope == "key" else lane.wide

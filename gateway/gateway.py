@@ -27,6 +27,7 @@ from gateway.steps import Step, Walked
 from gateway.stores import StoreUnavailable
 from gateway.stores.memory import MemoryStore
 from gateway.stores.opening import open_store
+from gateway.tally import Run, Tally
 
 log = logging.getLogger(__name__)
 
@@ -55,11 +56,17 @@ class Answer:
 class Gateway:
     """Enter it once (`async with`); then search from as many tasks as you like."""
 
-    def __init__(self, config: Config, clock: Clock | None = None, *, fresh_start: bool = False) -> None:
-        """`fresh_start`: somebody started us by hand, so keys that were out for auth are tried again."""
+    def __init__(
+        self, config: Config, clock: Clock | None = None, *, fresh_start: bool = False, run: Run | None = None
+    ) -> None:
+        """`fresh_start`: somebody started us by hand, so keys that were out for auth are tried again.
+
+        `run` is shared by the workers of one server; None: a run of our own.
+        """
         self.clock = clock or Clock()
         self._config = config
         self._fresh_start = fresh_start
+        self._run = run
 
     @property
     def config(self) -> Config:
@@ -67,8 +74,8 @@ class Gateway:
         return self._config
 
     async def __aenter__(self) -> Self:
-        self.started = self.clock.ticks()
         now = self.clock.wall
+        self.run = self._run or Run(started=now())
         async with AsyncExitStack() as stack:
             opened = await open_store(self._config.state, now)
             stack.push_async_callback(opened.store.aclose)
@@ -79,12 +86,13 @@ class Gateway:
                 log.warning("%s", warning)
             self.cooldowns = Cooldowns(self.store, now)
             self.history = History(self.store, now)
-            self._memory = Memory(self.store, MemoryStore(now), self.clock, self.cooldowns, self.history)
+            self._memory = Memory(self.store, MemoryStore(now), self.clock, self.history)
             self.current = await configured(self._config, self._memory, fresh_start=self._fresh_start)
             stack.push_async_callback(self._close_current)
             tasks = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(tasks.cancel_scope.cancel)
             self._flights = Flights[Body](tasks, self.clock)
+            self.tally = Tally(self.store, self.run, tasks, now)
             self._stack = stack.pop_all()
         return self
 
@@ -99,7 +107,6 @@ class Gateway:
     async def reload(self, config: Config) -> None:
         """Go on with `config`; searches under way end on the old one. Host, port and state stay."""
         old, new = self.current, await configured(config, self._memory)
-        new.cache.hits, new.cache.misses = old.cache.hits, old.cache.misses
         self.current, self._config = new, config
         await old.replace()
 
@@ -159,12 +166,13 @@ class Gateway:
         name = cache.key(asked.query, config.defaults.max_output_chars)
         kept = await current.cache.find(name) if cached else None
         if kept is not None and not kept.stale:
-            current.cache.hits += 1
+            self.tally.add("hits")
             return await self._from_cache(current, kept, client, asked.notes)
         if cached and (tried := await current.cache.find_empty(name)) is not None:
-            current.cache.hits += 1
+            self.tally.add("hits")
             return Answer(landing.again_empty(tried.body, tried.age_s, asked.notes), is_error=False)
-        current.cache.misses += 1 if cached else 0
+        if cached:
+            self.tally.add("misses")
 
         async def fly(audit: Audit, deadline: Deadline) -> Body:
             current.users += 1

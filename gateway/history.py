@@ -13,7 +13,7 @@ from providers import Outcome, Reply
 ROOM = "outcome"
 KEEP_S = 32 * 86_400.0
 AGAIN_S = 5.0
-"""One more success so soon after the last is no news, and not worth a write."""
+"""One more success so soon after the last is no news, and not worth a write. (Looking costs less.)"""
 
 
 class History:
@@ -22,16 +22,13 @@ class History:
     def __init__(self, store: Store, now: Callable[[], float]) -> None:
         self._store = store
         self._now = now
-        self._fine: dict[str, float] = {}
 
     async def note(self, lane: Lane, reply: Reply) -> None:
         """Remember what `reply` was."""
-        if reply.outcome is not Outcome.OK:
-            self._fine.pop(lane.provider, None)
-        elif self._now() < self._fine.get(lane.provider, 0.0):
-            return
-        else:
-            self._fine[lane.provider] = self._now() + AGAIN_S
+        if reply.outcome is Outcome.OK:
+            last = await self.last(lane.provider)
+            if last and last["outcome"] == Outcome.OK and 0 <= self._now() - last["at"] < AGAIN_S:
+                return
         line = {"outcome": reply.outcome.value, "detail": reply.detail, "at": round(self._now())}
         line |= {"message": reply.message} if reply.message else {}
         line |= {"hint": reply.hint} if reply.hint else {}

@@ -12,6 +12,7 @@ from gateway.keys import lanes as lanes_of
 from gateway.settings import ProviderSettings
 from gateway.steps import whole_seconds
 from gateway.stores import StoreUnavailable
+from gateway.tally import What
 from providers import Outcome
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ STATUS_SCHEMA: dict[str, Any] = {
             "type": "object",
             "properties": {
                 "entries": {"description": "answers kept; null when the store does not say"},
-                "hits": {"type": "integer"},
-                "misses": {"type": "integer"},
+                "hits": {"description": "of all workers since the start; null when the store does not say"},
+                "misses": {"description": "likewise"},
             },
         },
         "clients": {
@@ -101,10 +102,12 @@ async def report(gateway: Gateway) -> dict[str, Any]:
     lines: list[dict[str, Any]] = []
     named: list[dict[str, Any]] = []
     entries: int | None = None
+    tally: dict[What, int] = {}
     try:
         lines = [await _provider(gateway, settings) for settings in config.providers]
         named = await clients.today(gateway.store, config, gateway.clock.wall())
         entries = await gateway.current.cache.entries()
+        tally = await gateway.tally.read()
         trouble = await _write_trouble(gateway)
     except StoreUnavailable as error:
         trouble = str(error)
@@ -123,9 +126,9 @@ async def report(gateway: Gateway) -> dict[str, Any]:
             "persistent": gateway.persistent,
             "error": trouble,
         },
-        "cache": {"entries": entries, "hits": gateway.current.cache.hits, "misses": gateway.current.cache.misses},
+        "cache": {"entries": entries, "hits": tally.get("hits"), "misses": tally.get("misses")},
         "clients": named,
-        "uptime_s": int(gateway.clock.ticks() - gateway.started),
+        "uptime_s": int(max(0.0, gateway.clock.wall() - gateway.run.started)),
     }
 
 

@@ -51,7 +51,7 @@ async def rest(store: Store, number: int) -> AsyncIterator[str]:
 async def turn(store: Store, number: int) -> AsyncIterator[str]:
     """Take as many places in one queue."""
     for _ in range(number):
-        yield f"{await answered(lambda: store.turn('queue', 10, 10**9))} "
+        yield f"{(await answered(lambda: store.turn('queue', 10, 10**9))).wait_ms} "
 
 
 async def main(home: str, folder: Path, task: str, number: int) -> None:

@@ -180,4 +180,4 @@ async def test_cache_hits_take_no_turn(played: Played, time: HandTime) -> None:
         for _ in range(3):
             await ask(gateway)
         assert await counted(gateway, "tavily") == 1
-        assert await gateway.store.turn(f"pace:{lane(gateway, 'tavily').narrow}", 1000, 5000) == 1000
+        assert await gateway.store.turn(f"pace:{lane(gateway, 'tavily').narrow}", 1000, 5000) == (1000, True)

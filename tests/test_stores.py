@@ -189,43 +189,50 @@ async def test_forty_callers_with_five_units_left_get_five(home: Home) -> None:
 # turns
 
 
+async def wait(home: Home, key: str, interval_ms: int, at_most_ms: int) -> int | None:
+    """Milliseconds until the turn that was taken; None when none was."""
+    turn = await home.store.turn(key, interval_ms, at_most_ms)
+    return turn.wait_ms if turn.taken else None
+
+
 async def test_turns_are_spaced_and_end_at_what_a_caller_will_wait(home: Home) -> None:
-    waits = [await home.store.turn("brave", 1000, 2000) for _ in range(5)]
+    waits = [await wait(home, "brave", 1000, 2000) for _ in range(5)]
     assert waits[0] == 0
     assert waits[1:3] == [pytest.approx(1000, abs=500), pytest.approx(2000, abs=500)]
     assert waits[3:] == [None, None]
 
 
-async def test_a_refused_turn_takes_no_place(home: Home) -> None:
-    assert await home.store.turn("brave", 1000, 2000) == 0
-    assert await home.store.turn("brave", 1000, 100) is None
-    assert await home.store.turn("brave", 1000, 2000) == pytest.approx(1000, abs=500)
+async def test_a_refused_turn_takes_no_place_and_tells_when_the_next_one_comes(home: Home) -> None:
+    assert await wait(home, "brave", 1000, 2000) == 0
+    refused = await home.store.turn("brave", 1000, 100)
+    assert (refused.taken, refused.wait_ms) == (False, pytest.approx(1000, abs=500))
+    assert await wait(home, "brave", 1000, 2000) == pytest.approx(1000, abs=500)
 
 
 async def test_a_turn_comes_at_once_when_the_last_is_long_ago(home: Home) -> None:
-    assert await home.store.turn("brave", 1000, 2000) == 0
+    assert await wait(home, "brave", 1000, 2000) == 0
     home.advance(1)
-    assert await home.store.turn("brave", 1000, 2000) == 0
+    assert await wait(home, "brave", 1000, 2000) == 0
     home.advance(0.4)
-    assert await home.store.turn("brave", 1000, 2000) == pytest.approx(600, abs=300)
+    assert await wait(home, "brave", 1000, 2000) == pytest.approx(600, abs=300)
 
 
 async def test_a_caller_in_a_hurry_does_not_mistake_a_long_queue_for_a_broken_clock(home: Home) -> None:
     for _ in range(3):
-        await home.store.turn("brave", 1000, 2000)
-    assert await home.store.turn("brave", 1000, 10) is None
+        await wait(home, "brave", 1000, 2000)
+    assert await wait(home, "brave", 1000, 10) is None
 
 
 async def test_a_clock_that_is_set_back_does_not_stop_the_queue(home: Home) -> None:
     for _ in range(3):
-        await home.store.turn("brave", 1000, 2000)
+        await wait(home, "brave", 1000, 2000)
     home.advance(-3600)
-    assert await home.store.turn("brave", 1000, 2000) == 0
-    assert await home.store.turn("brave", 1000, 2000) == pytest.approx(1000, abs=500)
+    assert await wait(home, "brave", 1000, 2000) == 0
+    assert await wait(home, "brave", 1000, 2000) == pytest.approx(1000, abs=500)
 
 
 async def test_queues_do_not_touch_each_other(home: Home) -> None:
-    assert [await home.store.turn(key, 1000, 0) for key in ("brave#1", "brave#2", "brave#1")] == [0, 0, None]
+    assert [await wait(home, key, 1000, 0) for key in ("brave#1", "brave#2", "brave#1")] == [0, 0, None]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -283,7 +290,7 @@ async def test_clearing_forgets_rests_counts_and_turns_of_the_named_only(home: H
     await home.store.clear("a", "b")
     assert list(await home.store.resting(["a", "b", "c"])) == ["c"]
     assert await home.store.counted(["a", "b", "c"]) == {"c": 1}
-    assert [await home.store.turn(key, 1000, 0) for key in ("a", "b", "c")] == [0, 0, None]
+    assert [await wait(home, key, 1000, 0) for key in ("a", "b", "c")] == [0, 0, None]
     assert await home.store.kept("room") == 3
 
 

@@ -16,6 +16,13 @@ class Rest(NamedTuple):
     why: str
 
 
+class Turn(NamedTuple):
+    """A place in a queue that comes in `wait_ms` milliseconds; not `taken` when that was more than the caller waits."""
+
+    wait_ms: int
+    taken: bool
+
+
 class StoreUnavailable(Exception):  # noqa: N818 -- it is a state, and reads as one
     """The store cannot answer now: locked for too long, full, damaged, unreachable. The words say what, no secrets.
 
@@ -46,11 +53,10 @@ class Store(Protocol):
         `expires` replaces its own and an earlier one does not: a caller whose clock is behind ends no period.
         """
 
-    async def turn(self, key: str, interval_ms: int, at_most_ms: int) -> int | None:
-        """Take the next place in a queue whose places are `interval_ms` apart: milliseconds until it comes.
+    async def turn(self, key: str, interval_ms: int, at_most_ms: int) -> Turn:
+        """Take the next place in a queue whose places are `interval_ms` apart, unless it is more than `at_most_ms` off.
 
-        None, and no place taken, when that is more than `at_most_ms`. A queue that reaches further than anyone was
-        let in for, because the clock was set back, counts as empty.
+        A queue that reaches further than anyone was let in for, because the clock was set back, counts as empty.
         """
 
     async def keep(self, room: str, key: str, value: bytes, ttl_s: float, at_most: int | None = None) -> None:

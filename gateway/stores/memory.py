@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gateway.stores import SPARE_PART, Rest
+from gateway.stores import SPARE_PART, Rest, Turn
 
 SWEEP_EVERY = 256
 """Writes between two sweeps, at least."""
@@ -23,7 +23,7 @@ class _Count(NamedTuple):
         return None if self.expires is None or expires is None else max(self.expires, expires)
 
 
-class _Turn(NamedTuple):
+class _Place(NamedTuple):
     """The last place given away, in milliseconds: asked for then, `wait` later, the next one `gap` after it."""
 
     asked: int
@@ -44,7 +44,7 @@ class MemoryStore:
         self._clock = clock
         self._rests: dict[str, Rest] = {}
         self._counts: dict[str, _Count] = {}
-        self._turns: dict[str, _Turn] = {}
+        self._turns: dict[str, _Place] = {}
         self._rooms: dict[str, dict[str, _Kept]] = {}
         self._writes_left = SWEEP_EVERY
 
@@ -67,7 +67,7 @@ class MemoryStore:
         self._counts[key] = _Count(before.value + 1, before.lasting(expires))
         return before.value + 1
 
-    async def turn(self, key: str, interval_ms: int, at_most_ms: int) -> int | None:
+    async def turn(self, key: str, interval_ms: int, at_most_ms: int) -> Turn:
         now = int(self._now_to_write() * 1000)
         wait = 0
         if last := self._turns.get(key):
@@ -75,9 +75,9 @@ class MemoryStore:
             if not 0 < wait <= max(last.wait, at_most_ms) + last.gap:
                 wait = 0  # the place has come, or the clock was set back
         if wait > at_most_ms:
-            return None
-        self._turns[key] = _Turn(now, wait, interval_ms)
-        return wait
+            return Turn(wait, taken=False)
+        self._turns[key] = _Place(now, wait, interval_ms)
+        return Turn(wait, taken=True)
 
     async def keep(self, room: str, key: str, value: bytes, ttl_s: float, at_most: int | None = None) -> None:
         now = self._now_to_write()

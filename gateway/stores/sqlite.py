@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gateway.stores import SPARE_PART, Rest, StoreUnavailable
+from gateway.stores import SPARE_PART, Rest, StoreUnavailable, Turn
 
 Row = tuple[Any, ...]
 Values = Mapping[str, object] | Sequence[object]
@@ -22,7 +22,7 @@ FILE_NAME = "state.sqlite3"
 PATIENT_MS = 200
 """Milliseconds to wait for another process's write. Four busy ones stall a statement for up to 100."""
 
-HURRIED_MS = 5
+HURRIED_MS = 1
 """The same after a wait in vain, until a write succeeds: a dead lock costs a search one long wait, not one a verb."""
 
 SWEEP_EVERY = 256
@@ -89,6 +89,8 @@ ON CONFLICT (key) DO UPDATE SET
 WHERE {_AHEAD} NOT BETWEEN :at_most + 1 AND {_REACH}
 RETURNING wait"""
 
+AHEAD = "SELECT asked + wait + gap - now_ms() FROM turns WHERE key = :key"
+
 KEEP = "INSERT OR REPLACE INTO kept (room, key, value, expires) VALUES (:room, :key, :value, :expires)"
 
 TRIM = """
@@ -149,9 +151,11 @@ class SQLiteStore:
         found = self._write((SPEND, {"key": key, "limit": limit, "expires": expires, "now": self._clock()}))
         return found[0][0] if found else None
 
-    async def turn(self, key: str, interval_ms: int, at_most_ms: int) -> int | None:
-        found = self._write((TURN, {"key": key, "gap": interval_ms, "at_most": at_most_ms}))
-        return found[0][0] if found else None
+    async def turn(self, key: str, interval_ms: int, at_most_ms: int) -> Turn:
+        if found := self._write((TURN, {"key": key, "gap": interval_ms, "at_most": at_most_ms})):
+            return Turn(found[0][0], taken=True)
+        ahead = self._read(AHEAD, {"key": key})
+        return Turn(ahead[0][0] if ahead else 0, taken=False)
 
     async def keep(self, room: str, key: str, value: bytes, ttl_s: float, at_most: int | None = None) -> None:
         now = self._clock()

@@ -1,0 +1,150 @@
+"""May this lane be asked now? Rest, budget, trial and turn, looked at in the order of the contract, in one store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import anyio
+import anyio.lowlevel
+
+from gateway import budgets, pace
+from gateway.clock import Clock, Deadline
+from gateway.cooldowns import HUMAN, Cooldowns
+from gateway.keys import Candidate, Lane
+from gateway.steps import Skip, Step, skipped, whole_seconds
+from gateway.stores import Store, StoreUnavailable
+from providers import Draft, HTTPProvider, Outcome, Query, Reply
+
+TRIAL_GRACE_S = 5.0
+"""A trial that is never ended ends by itself this long after the time limit of its call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One lane in one search, which will wait `patience_s` seconds at most for its turn."""
+
+    candidate: Candidate
+    lane: Lane
+    query: Query
+    deadline: Deadline
+    patience_s: float
+    even_if_resting: bool
+
+    @property
+    def adapter(self) -> HTTPProvider:
+        return self.candidate.adapter_for(self.lane)
+
+    def draft(self) -> Draft | Reply:
+        return self.adapter.draft(self.query, self.lane.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """Leave to send `draft` at once. One unit of budget is taken; `trial` is to be ended, "" when there is none."""
+
+    draft: Draft
+    trial: str = ""
+
+
+class Admission:
+    """Lets visits in as far as one store's memory goes. Every method may raise `StoreUnavailable`."""
+
+    def __init__(self, store: Store, cooldowns: Cooldowns, clock: Clock) -> None:
+        self.cooldowns = cooldowns
+        self._store = store
+        self._clock = clock
+
+    async def admit(self, visit: Visit) -> Ticket | Step | Reply:
+        """A ticket; else the skip that says why not, or the reply of an adapter that has nothing sensible to send."""
+        found = await self._look(visit)
+        if isinstance(found, Step):
+            return found
+        draft = visit.draft()
+        if isinstance(draft, Reply):
+            return draft
+        turn = await self._turn(visit)
+        if isinstance(turn, Step):
+            return turn
+        if turn:
+            await self._clock.sleep(turn / 1000)
+            found = await self._look(visit)  # others have been asked in the meantime
+            if isinstance(found, Step):
+                return found
+        ticket = Ticket(draft)
+        if found.failing and not visit.even_if_resting:
+            # begun after the wait, so that a trial lasts no longer than one call may
+            trial = await self.cooldowns.begin_trial(visit.lane, visit.candidate.timeout_s + TRIAL_GRACE_S)
+            if trial is None:
+                return skipped(visit.lane.provider, Skip.PROBING)
+            ticket = replace(ticket, trial=trial)
+        try:
+            spent = await self._reserve(visit.lane)
+        except BaseException:
+            await self.leave(ticket)
+            raise
+        if spent:
+            await self.leave(ticket)
+            return spent
+        return ticket
+
+    async def leave(self, ticket: Ticket) -> None:
+        """Whoever had `ticket` is done with it. Never raises: a trial that cannot be ended ends by itself."""
+        if ticket.trial:
+            with anyio.CancelScope(shield=True):
+                try:
+                    await self.cooldowns.end_trial(ticket.trial)
+                except StoreUnavailable:
+                    return
+
+    async def _look(self, visit: Visit) -> Step | _Standing:
+        """What is remembered of the lane, in two reads; or why it is not to be asked."""
+        lane, now = visit.lane, self._clock.wall()
+        if visit.deadline.left() <= 0:
+            return skipped(lane.provider, Skip.BUDGET_EXHAUSTED)
+        if not visit.even_if_resting and (rest := await self.cooldowns.of(lane)) is not None:
+            if rest.why == Outcome.AUTH_FAILURE:
+                return skipped(lane.provider, rest.why, "until_restart")
+            helped = None if rest.why in HUMAN else rest.until
+            return skipped(lane.provider, rest.why, f"{whole_seconds(rest.until, now)}s", helped)
+        counter = budgets.counter(lane, budgets.period(lane.budget, now))
+        trials, streaks = self.cooldowns.trials(lane), self.cooldowns.streaks(lane)
+        counts = await self._store.counted([counter, *trials, *streaks])
+        limit, used = lane.budget.limit, counts.get(counter, 0)
+        if limit is not None and used >= limit:
+            return self._spent(lane, used, now)
+        if not visit.even_if_resting and _any(counts, trials):
+            return skipped(lane.provider, Skip.PROBING)
+        return _Standing(failing=_any(counts, streaks))
+
+    async def _turn(self, visit: Visit) -> int | Step:
+        """Milliseconds until the turn that was taken."""
+        patience_ms = round(min(visit.patience_s, visit.deadline.left()) * 1000)
+        turn = await pace.turn(self._store, visit.lane, patience_ms)
+        if turn.taken:
+            return turn.wait_ms
+        comes = self._clock.wall() + turn.wait_ms / 1000
+        return skipped(visit.lane.provider, Skip.LOCAL_RATE, ready_at=comes)
+
+    async def _reserve(self, lane: Lane) -> Step | None:
+        # nobody may be counted for a search that its last caller has left: the store's verbs need not stop for that
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        now = self._clock.wall()
+        if not await budgets.reserve(self._store, lane, now):
+            return self._spent(lane, lane.budget.limit or 0, now)
+        return None
+
+    def _spent(self, lane: Lane, used: int, now: float) -> Step:
+        ends = budgets.period(lane.budget, now).ends
+        return skipped(lane.provider, Skip.QUOTA_LOCAL, f"{used}/{lane.budget.limit}", ends)
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """Nothing keeps the lane from being asked; `failing` when its last calls failed."""
+
+    failing: bool
+
+
+def _any(counts: dict[str, int], names: Sequence[str]) -> bool:
+    return any(name in counts for name in names)
