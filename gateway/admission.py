@@ -78,15 +78,14 @@ class Admission:
             if trial is None:
                 return skipped(visit.lane.provider, Skip.PROBING)
             ticket = replace(ticket, trial=trial)
+        is_in = False
         try:
             spent = await self._reserve(visit.lane)
-        except BaseException:
-            await self.leave(ticket)
-            raise
-        if spent:
-            await self.leave(ticket)
-            return spent
-        return ticket
+            is_in = spent is None
+            return spent or ticket
+        finally:
+            if not is_in:
+                await self.leave(ticket)
 
     async def leave(self, ticket: Ticket) -> None:
         """Whoever had `ticket` is done with it. Never raises: a trial that cannot be ended ends by itself."""
