@@ -18,6 +18,7 @@ from providers._wire import Unreadable, Wire, read_json
 from providers._words import (
     UNBOUNDED,
     Budget,
+    Left,
     Limits,
     Option,
     Outcome,
@@ -31,6 +32,8 @@ from providers._words import (
 )
 
 USER_AGENT = "Mozilla/5.0 (compatible; websearch-gateway)"
+
+UNREADABLE = Reply(Outcome.SERVER_ERROR, detail="unreadable reply", row="shape of a success: unknown")
 
 LEAST_SECRET = 8
 
@@ -93,6 +96,8 @@ class HTTPProvider:
     options: ClassVar[Mapping[str, Option]] = {}
     errors: ClassVar[Sequence[Row]] = ()
     connections: ClassVar[type[Carrier]] = Connections
+    usage_every_s: ClassVar[float | None] = None
+    """Seconds that must lie between two questions about what is left; None: the vendor has no endpoint for them."""
 
     def __init__(self, settings: Settings | None = None, clock: Callable[[], float] = time.time) -> None:
         """`clock` gives seconds since the epoch."""
@@ -131,6 +136,18 @@ class HTTPProvider:
         """Seconds until the vendor wants to hear from us again; None when it does not say."""
         return retry_after(wire.headers.get("retry-after"), wire.now)
 
+    def left(self, wire: Wire, body: object) -> Left | None:
+        """What the vendor says beside his answer, good or bad, is left of his quota; None when nothing can be read."""
+        return None
+
+    def usage_request(self, key: str) -> httpx2.Request:
+        """The question what is left of the key's quota, where `usage_every_s` says that there is an endpoint for it."""
+        raise NotImplementedError
+
+    def usage(self, body: object) -> Left | None:
+        """What a decoded 2xx body of that endpoint says; None is a shape that this vendor does not send."""
+        raise NotImplementedError
+
     def decode(self, wire: Wire) -> object:
         """The body as a value. Raises `Unreadable`."""
         return read_json(wire.text)
@@ -159,24 +176,43 @@ class HTTPProvider:
         except (httpx2.InvalidURL, ValueError):
             # a base URL or key that cannot be put into a request; the error's own words may hold the key
             return UNSENDABLE
+        return self._drafted(request, key, (*notes, *self.unmet(query)))
+
+    def _drafted(self, request: httpx2.Request, key: str, notes: tuple[str, ...] = ()) -> Draft:
         request.headers.setdefault("User-Agent", USER_AGENT)
         request.headers.setdefault("Accept-Encoding", "gzip, deflate")
         if key not in self._secrets:
             self._secrets[key] = self.secrets(key)
-        return Draft(request, (*notes, *self.unmet(query)), self._secrets[key])
+        return Draft(request, notes, self._secrets[key])
 
     async def send(self, draft: Draft, limit_s: float) -> Reply:
         """Send `draft` and wait at most `limit_s` seconds for the whole reply."""
         started = time.perf_counter()
-        arrived: Wire | Reply | None = None
-        with anyio.move_on_after(limit_s):
-            arrived = await self.exchange(draft.request)
+        arrived = await self._arrival(draft, limit_s)
         elapsed_ms = round((time.perf_counter() - started) * 1000)
-        if arrived is None:
-            return replace(out_of_time(limit_s), elapsed_ms=elapsed_ms)
         reply = arrived if isinstance(arrived, Reply) else self.read(arrived)
         reply = without_secrets(reply, spellings(draft.secrets))
         return replace(reply, elapsed_ms=elapsed_ms, notes=(*draft.notes, *reply.notes))
+
+    async def ask_usage(self, key: str, limit_s: float) -> Left | Reply:
+        """Ask the vendor's usage endpoint what is left of `key`'s quota, and wait at most `limit_s` seconds.
+
+        It is no search. A `Reply` is what kept him from telling; it says nothing of the key (Tavily's endpoint has been
+        seen to answer 429 for every key there is).
+        """
+        try:
+            draft = self._drafted(self.usage_request(key), key)
+        except (httpx2.InvalidURL, ValueError):
+            return UNSENDABLE
+        arrived = await self._arrival(draft, limit_s)
+        told = arrived if isinstance(arrived, Reply) else self._read_usage(arrived)
+        return told if isinstance(told, Left) else without_secrets(told, spellings(draft.secrets))
+
+    async def _arrival(self, draft: Draft, limit_s: float) -> Wire | Reply:
+        arrived: Wire | Reply | None = None
+        with anyio.move_on_after(limit_s):
+            arrived = await self.exchange(draft.request)
+        return out_of_time(limit_s) if arrived is None else arrived
 
     async def exchange(self, request: httpx2.Request) -> Wire | Reply:
         """Put `request` on the wire; the reply as it arrived, or what kept it from arriving."""
@@ -195,10 +231,23 @@ class HTTPProvider:
 
     def read(self, wire: Wire) -> Reply:
         """What `wire` means: the vendor's code or phrase first, then the status, then the shape of a success."""
+        body = self._decoded(wire)
+        return replace(self._meaning(wire, body), left=self.left(wire, body))
+
+    def _decoded(self, wire: Wire) -> object:
         try:
-            body = self.decode(wire) if wire.body.strip() else None
+            return self.decode(wire) if wire.body.strip() else None
         except Unreadable:
-            body = None
+            return None
+
+    def _read_usage(self, wire: Wire) -> Left | Reply:
+        if not 200 <= wire.status < 300:
+            return self.read(wire)
+        body = self._decoded(wire)
+        left = self.usage(body) if body is not None else None
+        return left or replace(UNREADABLE, detail=f"http_{wire.status} {UNREADABLE.detail}")
+
+    def _meaning(self, wire: Wire, body: object) -> Reply:
         status = self.status(wire, body)
         said = self.said(wire, body)
         if body is None and not said.codes and not said.message and not wire.is_page:
@@ -212,12 +261,8 @@ class HTTPProvider:
         if isinstance(found, Reply):
             return found
         if found is None:
-            return Reply(
-                Outcome.SERVER_ERROR,
-                detail=f"http_{wire.status} unreadable reply",
-                message=one_line(said.message[:1000]),
-                row="shape of a success: unknown",
-            )
+            words = one_line(said.message[:1000])
+            return replace(UNREADABLE, detail=f"http_{wire.status} {UNREADABLE.detail}", message=words)
         if found.rows:
             return Reply(Outcome.OK, found.rows, found.answer, found.notes, row="shape of a success: results")
         return Reply(

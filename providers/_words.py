@@ -69,6 +69,18 @@ class Results:
 
 
 @dataclass(frozen=True, slots=True)
+class Left:
+    """What a vendor says is left of his own quota, in his unit: requests, or credits.
+
+    `limit` is the whole of it; `resets_s` is seconds from now until it is renewed. None: he does not say.
+    """
+
+    remaining: int
+    limit: int | None = None
+    resets_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """One provider's reply to one query, whatever happened on the way.
 
@@ -76,7 +88,7 @@ class Reply:
     `retry_after_s` is seconds from now, None when the vendor named no usable time. `setup` marks a fault that only
     the operator can mend, and `hint` says how. `row` names the rule that decided, `matched` is its line of a table, if
     it was one. `cut` is true when our own time limit ended the exchange; `elapsed_ms` counts from sending to the last
-    byte read, None when nothing was sent.
+    byte read, None when nothing was sent. `left` is what the vendor says is left of his quota, None when nothing.
     """
 
     outcome: Outcome
@@ -92,6 +104,7 @@ class Reply:
     matched: Row | None = None
     cut: bool = False
     elapsed_ms: int | None = None
+    left: Left | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from providers import _cutting
 from providers._http import HTTPProvider
 from providers._reading import member, result, rows
 from providers._wire import Wire
-from providers._words import Limits, Option, Outcome, Query, Result, Results, Row, Said, monthly
+from providers._words import Left, Limits, Option, Outcome, Query, Result, Results, Row, Said, monthly
 
 FRESHNESS = {"day": "pd", "week": "pw", "month": "pm", "year": "py"}
 
@@ -24,6 +24,7 @@ class Window(NamedTuple):
     """One of the windows in which requests are counted."""
 
     length_s: int
+    limit: int
     remaining: int | None
     reset_s: int | None
 
@@ -116,6 +117,14 @@ class Brave(HTTPProvider):
             return windows[0].reset_s
         return told
 
+    def left(self, wire: Wire, body: object) -> Left | None:
+        """Of several quotas the longest counts; before it one of which nothing is left."""
+        windows = _windows(wire)
+        quotas = _spent(windows) or _quotas(windows)
+        if not quotas or quotas[-1].remaining is None or quotas[-1].remaining > quotas[-1].limit:
+            return None
+        return Left(quotas[-1].remaining, quotas[-1].limit, quotas[-1].reset_s)
+
 
 def _faults(body: object) -> list[dict[str, object]]:
     """The failures in a body: one in `error` as seen live, several in `errors` as in the documentation."""
@@ -134,10 +143,14 @@ def _windows(wire: Wire) -> list[Window]:
         length = re.search(r";\s*w=([0-9]{1,10})\b", policy)
         limit, remaining, reset = (int(text) if re.fullmatch(r" *[0-9]{1,10} *", text) else None for text in texts)
         if length and limit:
-            found.append(Window(int(length[1]), remaining, reset))
+            found.append(Window(int(length[1]), limit, remaining, reset))
     return sorted(found, key=lambda window: window.length_s)
+
+
+def _quotas(windows: list[Window]) -> list[Window]:
+    return [window for window in windows if window.length_s > LONG_WINDOW_S]
 
 
 def _spent(windows: list[Window]) -> list[Window]:
     """The quotas of which nothing is left."""
-    return [window for window in windows if window.length_s > LONG_WINDOW_S and window.remaining == 0]
+    return [window for window in _quotas(windows) if window.remaining == 0]

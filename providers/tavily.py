@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import math
+from typing import ClassVar, TypeGuard
 
 import httpx2
 
 from providers._http import HTTPProvider
 from providers._reading import member, result, rows
 from providers._wire import Wire
-from providers._words import MANY, Limits, Option, Outcome, Query, Result, Results, Row, Said, monthly
+from providers._words import MANY, Left, Limits, Option, Outcome, Query, Result, Results, Row, Said, monthly
 
 
 class Tavily(HTTPProvider):
@@ -21,6 +22,7 @@ class Tavily(HTTPProvider):
     limits = Limits(results=20, query=400)
     budget = monthly(1000, reset_day=2)
     domains = MANY
+    usage_every_s = 60  # the endpoint takes 10 questions in 10 minutes
     options: ClassVar = {
         "depth": Option(
             str, "basic", "search depth; advanced costs two credits", ("basic", "advanced", "fast", "ultra-fast")
@@ -80,3 +82,30 @@ class Tavily(HTTPProvider):
             codes=(code,) if isinstance(code, str) else (),
             message=next((text for text in texts if isinstance(text, str)), ""),
         )
+
+    # what is left, in credits. How the bodies look is inferred: the vendor's page was read in third-party copies
+
+    def usage_request(self, key: str) -> httpx2.Request:
+        url = self.endpoint().removesuffix("/search") + "/usage"
+        return httpx2.Request("GET", url, headers={"Authorization": f"Bearer {key}"})
+
+    def usage(self, body: object) -> Left | None:
+        """The stricter of the key's own limit and the account's, whose pay-as-you-go comes on top of the plan."""
+        key, account = member(body, "key"), member(body, "account")
+        own = _left(member(key, "usage"), member(key, "limit"))  # null: the key has no limit of its own
+        plan = _left(member(account, "plan_usage"), member(account, "plan_limit"))
+        more = _left(member(account, "paygo_usage"), member(account, "paygo_limit"))
+        if plan is not None and more is not None:
+            plan = Left(plan.remaining + more.remaining, (plan.limit or 0) + (more.limit or 0))
+        return min((left for left in (own, plan) if left is not None), key=lambda left: left.remaining, default=None)
+
+
+def _left(used: object, limit: object) -> Left | None:
+    """What is left of `limit`; None unless both are counts. More than all can have been used."""
+    if not (_is_count(used) and _is_count(limit)):
+        return None
+    return Left(max(0, int(limit) - math.ceil(used)), int(limit))
+
+
+def _is_count(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12
