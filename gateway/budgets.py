@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import calendar
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from gateway.forecast import DAY_S, Recent
 from gateway.keys import Lane
-from gateway.stores import Store
+from gateway.stores import Store, StoreUnavailable
 from providers._words import Budget
+
+DAYS_KEPT_S = 3 * DAY_S
+"""How long the requests of a day are remembered from its beginning: as long as the next day lasts, and some more."""
 
 
 class Period(NamedTuple):
@@ -70,10 +76,43 @@ async def reserve(store: Store, lane: Lane, now: float) -> bool:
     if lane.budget.limit is None:
         await store.count(name, current.ends)
         return True
-    return await store.spend(name, lane.budget.limit, current.ends) is not None
+    if await store.spend(name, lane.budget.limit, current.ends) is None:
+        return False
+    today = _day(lane.budget, now)
+    with suppress(StoreUnavailable):  # the unit is taken, and only the forecast misses this count
+        await store.count(_of_day(lane, today), today.began + DAYS_KEPT_S)
+    return True
 
 
 async def used(store: Store, lane: Lane, now: float) -> int:
     """Units taken in this period."""
     name = counter(lane, period(lane.budget, now))
     return (await store.counted([name])).get(name, 0)
+
+
+async def recent(store: Store, lanes: Sequence[Lane], now: float) -> Recent:
+    """What was asked with `lanes`, all of one provider, today and yesterday; nothing where no budget is limited."""
+    if not lanes:
+        return Recent(0, 0, 0.0)
+    today, yesterday = _day(lanes[0].budget, now), _day(lanes[0].budget, now, back=1)
+    names = [[_of_day(lane, day) for lane in lanes] for day in (today, yesterday)]
+    counts = await store.counted([name for each in names for name in each])
+    asked = [sum(counts.get(name, 0) for name in each) for each in names]
+    return Recent(asked[0], asked[1], now - today.began, today.began - yesterday.began)
+
+
+class _Day(NamedTuple):
+    """A day where the budget's midnight is, and that midnight in seconds since the epoch."""
+
+    label: str
+    began: float
+
+
+def _day(budget: Budget, now: float, back: int = 0) -> _Day:
+    zone = ZoneInfo(budget.timezone) if budget.timezone else None
+    day = datetime.fromtimestamp(now, zone).date() - timedelta(days=back)
+    return _Day(day.isoformat(), datetime(day.year, day.month, day.day, tzinfo=zone).timestamp())
+
+
+def _of_day(lane: Lane, day: _Day) -> str:
+    return f"day:{lane.narrow}:{day.label}"

@@ -68,7 +68,13 @@ class Cooldowns:
             await self._store.clear(trial)
 
     async def follow(self, lane: Lane, reply: Reply) -> None:
-        """Let the consequence of `reply` happen."""
+        """Let the consequence of `reply` happen, and of what the vendor says in it is left."""
+        await self._follow_outcome(lane, reply)
+        if spent_s := policy.spent_s(reply):
+            # no failure, so no run of them: the answer stands, and the next search goes elsewhere
+            await self._store.rest(f"rest:{lane.narrow}", self._now() + spent_s, Outcome.QUOTA_EXHAUSTED)
+
+    async def _follow_outcome(self, lane: Lane, reply: Reply) -> None:
         consequence = policy.CONSEQUENCES[reply.outcome]
         if consequence.streak == "clears":
             # nearly always there is nothing to forget, and a look costs a fraction of a write

@@ -78,3 +78,15 @@ def rest_s(reply: Reply, tuning: Tuning, streak: int) -> float:
         return min(first, most)
     # past 2**20 every rest is at its cap; the bound keeps the power small
     return min(first * 2.0 ** min(streak - 1, 20), most)
+
+
+def spent_s(reply: Reply) -> float:
+    """Seconds of rest for a key of which the vendor says, beside his answer, that nothing is left; 0 means none.
+
+    Without a time there is none: nobody knows when to come back. A reply that is about the quota or the key itself has
+    its own consequence.
+    """
+    left, told = reply.left, (Outcome.QUOTA_EXHAUSTED, Outcome.AUTH_FAILURE)
+    if left is None or left.remaining > 0 or left.resets_s is None or reply.outcome in told:
+        return 0.0
+    return min(max(left.resets_s, AT_LEAST_S), QUOTA_MOST_S)
