@@ -14,6 +14,7 @@ from gateway.audit import Audit
 from gateway.clock import Clock, Deadline
 from gateway.history import History
 from gateway.keys import Candidate, Lane
+from gateway.ledger import Ledger
 from gateway.steps import OFF_SITE, URLS_TOO_LONG, Skip, Step, Walked, skipped, whole_seconds
 from gateway.stores import StoreUnavailable
 from providers import Draft, Outcome, Query, Reply, Result
@@ -36,6 +37,7 @@ class Chain:
         shared: Admission,
         standby: Admission,
         history: History,
+        ledger: Ledger,
         clock: Clock,
     ) -> None:
         """`standby` decides for providers without a budget while the store behind `shared` is away."""
@@ -43,6 +45,7 @@ class Chain:
         self._shared = shared
         self._standby = standby
         self._history = history
+        self._ledger = ledger
         self._clock = clock
         self._trouble = ""
 
@@ -176,6 +179,7 @@ class Chain:
         with suppress(StoreUnavailable):
             await self._shared.cooldowns.follow(visit.lane, reply)
             await self._history.note(visit.lane, reply)
+            await self._ledger.note(visit.lane, reply)
 
     # -----------------------------------------------------------------------------------------------------------------
     # a walk that found nothing

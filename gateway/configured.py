@@ -16,6 +16,7 @@ from gateway.chain import Chain
 from gateway.clock import Clock
 from gateway.cooldowns import Cooldowns
 from gateway.history import History
+from gateway.ledger import Ledger
 from gateway.settings import Config
 from gateway.stores import Store, StoreUnavailable
 from gateway.stores.memory import MemoryStore
@@ -32,6 +33,7 @@ class Memory:
     private: MemoryStore
     clock: Clock
     history: History
+    ledger: Ledger
 
     @property
     def shared(self) -> Admission:
@@ -96,7 +98,7 @@ async def configured(config: Config, memory: Memory, *, fresh_start: bool = Fals
     usable = tuple([each.adapter.title for each in candidates if not await _is_out(each, shared.cooldowns)])
     for adapter in _adapters(candidates):
         adapter.open()
-    chain = Chain(candidates, shared, memory.standby, memory.history, memory.clock)
+    chain = Chain(candidates, shared, memory.standby, memory.history, memory.ledger, memory.clock)
     cache = Cache(config.cache, memory.store, memory.private, memory.clock.wall)
     return Configured(config, candidates, chain, cache, usable)
 

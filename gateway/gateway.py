@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -22,6 +22,8 @@ from gateway.configured import Configured, Memory, configured
 from gateway.cooldowns import Cooldowns
 from gateway.flights import Flights
 from gateway.history import History
+from gateway.keys import Candidate
+from gateway.ledger import Ledger, wants_usage
 from gateway.settings import Config
 from gateway.steps import Step, Walked
 from gateway.stores import StoreUnavailable
@@ -86,11 +88,13 @@ class Gateway:
                 log.warning("%s", warning)
             self.cooldowns = Cooldowns(self.store, now)
             self.history = History(self.store, now)
-            self._memory = Memory(self.store, MemoryStore(now), self.clock, self.history)
+            self.ledger = Ledger(self.store, now)
+            self._memory = Memory(self.store, MemoryStore(now), self.clock, self.history, self.ledger)
             self.current = await configured(self._config, self._memory, fresh_start=self._fresh_start)
             stack.push_async_callback(self._close_current)
             tasks = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(tasks.cancel_scope.cancel)
+            self._tasks = tasks
             self._flights = Flights[Body](tasks, self.clock)
             self.tally = Tally(self.store, self.run, tasks, now)
             self._stack = stack.pop_all()
@@ -183,6 +187,7 @@ class Gateway:
                     if only is not None
                     else chain.walk(asked.query, deadline, audit)
                 )
+                self._have_usage_told(current, walked)
                 # a caller who does without the cache gets nothing from it, and still refreshes it
                 return await self._keep(current, asked.query, walked, name if only is None else None, client)
             finally:
@@ -197,6 +202,19 @@ class Gateway:
             steps = landing.cut_off(audit, [each.name for each in order])
             body = landing.nothing(steps, asked.query, await current.chain.retry_after(steps, order))
         return await self._own(current, body, kept, client, asked.notes, began=began)
+
+    def _have_usage_told(self, current: Configured, walked: Walked) -> None:
+        """Ask the usage endpoints of those who were asked, where the operator wants that; no search waits for it."""
+        asked = {walked.winner, *(step.provider for step in walked.steps if not step.skip)}
+        if wanted := [each for each in current.candidates if each.name in asked and wants_usage(each)]:
+            current.users += 1  # its connections are needed until then
+            self._tasks.start_soon(self._refresh_usage, current, wanted)
+
+    async def _refresh_usage(self, current: Configured, wanted: Sequence[Candidate]) -> None:
+        try:
+            await self.ledger.refresh(wanted)
+        finally:
+            await current.leave()
 
     async def _keep(
         self, current: Configured, asked: providers.Query, walked: Walked, cache_name: str | None, client: str

@@ -159,7 +159,7 @@ def _tuning(section: Section, vendor: type[HTTPProvider] | None) -> Tuning:
         quota_retry_s=section.take("quota_retry_s", number, QUOTA_RETRY_S),
         interval_ms=_interval_ms(section),
         cooldown_max_s=section.take("cooldown_max_s", number, None),
-        vendor_usage_every_s=section.take("vendor_usage_every_s", number, 0.0),
+        vendor_usage_every_s=section.take("vendor_usage_every_s", _usage_every_s(section, vendor), 0.0),
     )
     section.close()
     return tuning
@@ -187,6 +187,21 @@ def _interval_ms(section: Section) -> int | None:
         return None
     section.findings.origins[section.at("min_interval_ms")] = "file"
     return max(math.ceil(1000 / qps) if qps else 0, spacing or 0)
+
+
+def _usage_every_s(section: Section, vendor: type[HTTPProvider] | None) -> Kind[float]:
+    def kind(value: object) -> float:
+        every_s = number(value)
+        if not every_s or vendor is None:
+            return every_s
+        if vendor.usage_every_s is None:
+            place = section.at("vendor_usage_every_s")
+            section.findings.warn(place, f"is not used: {vendor.name} has no endpoint that tells what is left")
+        elif every_s < vendor.usage_every_s:
+            raise Unfit(f"must be 0 (never), or from {vendor.usage_every_s:g}: the vendor lets nobody ask more often")
+        return every_s
+
+    return kind
 
 
 def _per_second(value: object) -> float | None:
