@@ -6,6 +6,7 @@ import errno
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import httpx2
@@ -50,7 +51,7 @@ def explain(
     reply = no_reply(wire) if isinstance(wire, str) else adapter.read(wire)
     reply = without_secrets(reply, spellings(secrets))
     consequence = policy.CONSEQUENCES[reply.outcome]
-    rest_s = policy.rest_s(reply, tuning, 1)
+    rest_s = max(policy.rest_s(reply, tuning, 1), spent_s := policy.spent_s(reply))
     won = reply.outcome is Outcome.OK
     rows, too_long = filters.usable(filters.unique(reply.results))
     shown, written, is_cut = answer.text_parts(rows, reply.answer if won else "", adapter.name, max_output_chars)
@@ -63,9 +64,10 @@ def explain(
         "row": reply.row,
         "matched": _matched(adapter, reply),
         "retry_after_s": reply.retry_after_s,
+        "left": None if reply.left is None else asdict(reply.left),
         "rest_s": rest_s,
-        "rest_scope": consequence.scope if rest_s else None,
-        "rest_grows": consequence.doubles and reply.retry_after_s is None,
+        "rest_scope": ("key" if rest_s == spent_s else consequence.scope) if rest_s else None,
+        "rest_grows": consequence.doubles and reply.retry_after_s is None and not spent_s,
         "rest_until": "restart or another key" if reply.outcome is Outcome.AUTH_FAILURE else None,
         "setup": reply.setup,
         "hint": reply.hint or None,
@@ -104,6 +106,10 @@ def readable(told: Mapping[str, Any]) -> str:
     ]
     if told["retry_after_s"] is not None:
         lines.append(f"vendor    wants to be left alone for {told['retry_after_s']:.0f} s")
+    if left := told["left"]:
+        of = "" if left["limit"] is None else f" of {left['limit']}"
+        renewed = "" if left["resets_s"] is None else f", renewed in {left['resets_s']:.0f} s"
+        lines.append(f"vendor    says {left['remaining']}{of} left{renewed}")
     if told["vendor_message"]:
         lines.append(f"message   {told['vendor_message']}")
     if told["hint"]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import providers
-from gateway import __version__, addresses, budgets, clients
+from gateway import __version__, addresses, balance, budgets, clients
 from gateway.keys import Lane
 from gateway.keys import lanes as lanes_of
 from gateway.settings import ProviderSettings
@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 
 NEARLY_SPENT = 0.9
 
+
+_VENDOR: dict[str, Any] = {
+    "vendor_remaining": {"description": "what the vendor says is left, requests or credits; null when it says nothing"},
+    "vendor_limit": {"description": "of how many, by the vendor"},
+    "vendor_resets_at": {"description": "when the vendor renews it"},
+    "vendor_as_of": {"description": "when the vendor said so"},
+    "vendor_source": {"description": "reply or usage: beside an answer, or its usage endpoint"},
+    "gated_by": {"description": "local or vendor: whichever has less left; null when neither is known to end"},
+}
 
 STATUS_SCHEMA: dict[str, Any] = {
     # a member that may be null has no type
@@ -37,9 +46,14 @@ STATUS_SCHEMA: dict[str, Any] = {
                     "state": {"description": "active, unconfigured, disabled…, blocked…; null while the store is away"},
                     "used_requests": {"description": "our own count in this period, not the vendor's balance"},
                     "quota_profile": {"type": "string"},
+                    **_VENDOR,
                     "consecutive_failures": {"type": "integer"},
                     "last_outcome": {"description": "outcome of the last real call; null when there was none"},
                     "last_error": {"description": "the last call, when it failed; else null"},
+                    "lasts_until": {
+                        "description": "day on which all is used up at today's rate; null: it lasts, or unknown"
+                    },
+                    "pace": {"description": "the same as a sentence; null while nothing was used"},
                     "warning": {"type": "string"},
                     "keys": {
                         "type": "array",
@@ -49,6 +63,7 @@ STATUS_SCHEMA: dict[str, Any] = {
                                 "key": {"type": "string"},
                                 "state": {"type": "string"},
                                 "used_requests": {"type": "integer"},
+                                **_VENDOR,
                             },
                             "required": ["key", "state", "used_requests"],
                         },
@@ -146,6 +161,10 @@ async def _provider(gateway: Gateway, settings: ProviderSettings) -> dict[str, A
     adapter = providers.find(settings.name)
     lanes = lanes_of(adapter, settings, gateway.config.defaults.cooldown_default_s)
     used = [await budgets.used(gateway.store, lane, now) for lane in lanes]
+    entries = [await gateway.ledger.of(lane) for lane in lanes]
+    recent = await budgets.recent(gateway.store, lanes, now)
+    ends = budgets.period(settings.budget, now).ends
+    ahead = balance.outlook(settings.budget, used, entries, recent.per_day, now, ends)
     states = [await _state(gateway, lane, count, now) for lane, count in zip(lanes, used, strict=True)]
     last = await gateway.history.last(settings.name)
     failed = last is not None and last["outcome"] not in (Outcome.OK, Outcome.NO_RESULTS)
@@ -156,6 +175,9 @@ async def _provider(gateway: Gateway, settings: ProviderSettings) -> dict[str, A
         "state": _best(settings, states),
         "used_requests": sum(used) if lanes else None,
         "quota_profile": budgets.profile(settings.budget),
+        **balance.balance(settings.budget, used, entries),
+        "lasts_until": ahead.until.isoformat() if ahead and ahead.until else None,
+        "pace": ahead.words if ahead else None,
         "consecutive_failures": max([await gateway.cooldowns.streak(lane) for lane in lanes], default=0),
         "last_outcome": last["outcome"] if last else None,
         "last_error": last if failed else None,
@@ -166,7 +188,8 @@ async def _provider(gateway: Gateway, settings: ProviderSettings) -> dict[str, A
     if len(lanes) > 1:
         line["keys"] = [
             {"key": f"#{lane.number}", "state": state.words, "used_requests": count}
-            for lane, state, count in zip(lanes, states, used, strict=True)
+            | balance.balance(settings.budget, [count], [entry])
+            for lane, state, count, entry in zip(lanes, states, used, entries, strict=True)
         ]
     return line
 
@@ -210,6 +233,9 @@ def _unknown(settings: ProviderSettings) -> dict[str, Any]:
         "state": configured if settings.keys else "unconfigured",
         "used_requests": None,
         "quota_profile": budgets.profile(settings.budget),
+        **balance.UNKNOWN,
+        "lasts_until": None,
+        "pace": None,
         "last_outcome": None,
         "last_error": None,
     }

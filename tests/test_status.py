@@ -21,6 +21,15 @@ from tests.vendors import RESET, Play, Played, json_play, success
 
 pytestmark = pytest.mark.anyio
 
+UNTOLD = {
+    "vendor_remaining": None,
+    "vendor_limit": None,
+    "vendor_resets_at": None,
+    "vendor_as_of": None,
+    "vendor_source": None,
+}
+"""What the status says of a vendor who said nothing of what is left."""
+
 VALID = jsonschema.Draft202012Validator(STATUS_SCHEMA)
 
 
@@ -61,6 +70,10 @@ async def test_the_example_of_the_contract(played: Played, time: HandTime) -> No
         "state": "blocked(quota_exhausted, 21600s left)",
         "used_requests": 1,
         "quota_profile": "monthly:1000@day1",
+        **UNTOLD,
+        "gated_by": "local",
+        "lasts_until": None,
+        "pace": "at today's rate (1 a day) the budget lasts the period",
         "consecutive_failures": 1,
         "last_outcome": "quota_exhausted",
         "last_error": {
@@ -87,6 +100,10 @@ async def test_before_the_first_search_everything_is_known_or_null(played: Playe
         "state": "unconfigured",
         "used_requests": None,
         "quota_profile": others["exa"]["quota_profile"],
+        **UNTOLD,
+        "gated_by": None,
+        "lasts_until": None,
+        "pace": None,
         "consecutive_failures": 0,
         "last_outcome": None,
         "last_error": None,
@@ -202,10 +219,11 @@ async def test_several_keys_are_told_one_by_one_and_the_provider_is_as_well_as_i
     async with running(played, ["tavily"], keys=keys, time=time) as gateway:
         await ask(gateway)
         tavily = await line(gateway, "tavily")
+        quota = {**UNTOLD, "gated_by": "local"}
         assert tavily["keys"] == [
-            {"key": "#1", "state": "disabled(auth_failure)", "used_requests": 1},
-            {"key": "#2", "state": "blocked(rate_limited, 42s left)", "used_requests": 1},
-            {"key": "#3", "state": "active", "used_requests": 1},
+            {"key": "#1", "state": "disabled(auth_failure)", "used_requests": 1, **quota},
+            {"key": "#2", "state": "blocked(rate_limited, 42s left)", "used_requests": 1, **quota},
+            {"key": "#3", "state": "active", "used_requests": 1, **quota},
         ]
         assert (tavily["state"], tavily["used_requests"]) == ("active", 3)
         played.script("tavily", failing(432))
