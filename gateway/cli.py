@@ -88,6 +88,11 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--json", action="store_true")
     status.set_defaults(run=commands.status)
 
+    doctor = listed.add_parser("doctor", help="check everything that keeps searches from being answered")
+    doctor.add_argument("--live", action="store_true", help="ask the vendors too: it says first what that will spend")
+    doctor.add_argument("--json", action="store_true")
+    doctor.set_defaults(run=commands.doctor)
+
     config = listed.add_parser("config", help="check or show the configuration")
     config.add_argument("what", choices=("check", "show"))
     config.set_defaults(run=commands.config)

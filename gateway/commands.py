@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -118,15 +118,70 @@ def status(asked: argparse.Namespace) -> int:
         return USAGE if config.errors else 0
     for line in told["providers"]:
         used = "" if line["used_requests"] is None else f"{line['used_requests']} used, {line['quota_profile']}"
+        if line["vendor_remaining"] is not None:
+            of = "" if line["vendor_limit"] is None else f" of {line['vendor_limit']}"
+            used += f"; the vendor says {line['vendor_remaining']}{of} left, as of {line['vendor_as_of']}"
         last = line["last_error"]
         failed = f"last call failed: {last['outcome']} {last['detail']}" if last else ""
         remarks = "; ".join(part for part in (used, line.get("warning", ""), failed.rstrip()) if part)
         print(f"{line['name']:<12} {line['state'] or 'unknown':<36} {remarks}".rstrip())
+        if line["pace"]:
+            print(f"{'':<50}{line['pace']}")
     print(f"\nconfiguration  {told['config']['source'] or 'none: built-in defaults and environment'}")
     print(f"state          {told['state']['type']}, {'kept' if told['state']['persistent'] else 'lost at the end'}")
     if told["state"]["error"]:
         print(f"               {told['state']['error']}")
     return USAGE if config.errors else 0
+
+
+def doctor(asked: argparse.Namespace) -> int:
+    """Check everything that keeps searches from being answered; with --live ask the vendors too."""
+    from gateway.doctor import Finding, can_answer, configuration, cost, examine, is_faulty, live
+    from gateway.gateway import Gateway
+
+    found: list[Finding] = []
+
+    def tell(finding: Finding) -> None:
+        if not asked.json:
+            if not found or found[-1].section != finding.section:
+                print(f"{'' if not found else chr(10)}{finding.section}")
+            print(f"  {finding.verdict:<8} {finding.what:<14} {finding.words}".rstrip())
+            if finding.advice:
+                print(f"{'':<26}-> {finding.advice}")
+        found.append(finding)
+
+    async def run(config: Config) -> bool:
+        async with Gateway(config) as gateway:
+            status = await gateway.status()
+            for finding in examine(gateway, status):
+                tell(finding)
+            if not asked.live or is_faulty(config):
+                return can_answer(status)
+            tell(spends := cost(gateway))
+            sys.stdout.flush()  # before anything is spent
+            if asked.json:
+                print(f"live: {spends.words}", file=sys.stderr)
+            results = []
+            async for finding in live(gateway):
+                tell(finding)
+                results.append(finding)
+            return can_answer(await gateway.status(), results)
+
+    answers = False
+    try:
+        config = load(os.environ)
+    except ConfigUnparsable as faults:
+        config = Config(errors=faults.complaints, warnings=faults.warnings)
+        for finding in configuration(config):
+            tell(finding)
+    else:
+        set_up(config)
+        answers = anyio.run(run, config)
+    if asked.json:
+        print(json.dumps({"can_answer": answers, "findings": [asdict(each) for each in found]}, ensure_ascii=False))
+    elif not is_faulty(config):
+        print(f"\n{'searches can be answered' if answers else 'nobody can answer a search now'}")
+    return USAGE if is_faulty(config) else FOUND if answers else UNANSWERED
 
 
 def config(asked: argparse.Namespace) -> int:
