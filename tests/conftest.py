@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +19,14 @@ settings.load_profile("calm")
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_redis_is_left_running() -> Iterator[None]:
+    """The server of all tests is started by the first that needs it; see tests/redis_server."""
+    yield
+    if (used := sys.modules.get("tests.redis_server")) is not None:
+        used.end_shared()
 
 
 @pytest.fixture

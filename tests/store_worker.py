@@ -1,7 +1,7 @@
 """A process of its own that uses a shared store: `python -m tests.store_worker HOME FOLDER TASK NUMBER`.
 
 It says `ready`, waits for a line, does its task and says what came of it: a byte for each unit it was granted (what was
-said outlives a killed process), else words. Its clock stands still, so that places in a queue are exact.
+said outlives a killed process), else words. Its clock stands still.
 """
 
 from __future__ import annotations
@@ -14,15 +14,21 @@ from pathlib import Path
 from typing import TypeVar
 
 from gateway.stores import Store, StoreUnavailable
+from gateway.stores.redis import RedisStore
 from gateway.stores.sqlite import SQLiteStore
+from tests.redis_server import PATIENT_S, prefix, shared_url
 
 NOW = 1_800_000_000.0
+GAP_MS = 1_000_000
+"""Between two places in a queue: far more than the whole test takes, for a server's clock does not stand still."""
+
 Given = TypeVar("Given")
 
 SHARED: dict[str, Callable[[Path], Store]] = {
     "sqlite": lambda folder: SQLiteStore(folder, lambda: NOW),
+    "redis": lambda folder: RedisStore(shared_url(), prefix(folder), lambda: NOW, patience_s=PATIENT_S),
 }
-"""The homes that processes share, each in a folder."""
+"""The homes that processes share, each in a folder, or in a server under the folder's name."""
 
 
 async def answered(verb: Callable[[], Awaitable[Given]]) -> Given:
@@ -49,9 +55,10 @@ async def rest(store: Store, number: int) -> AsyncIterator[str]:
 
 
 async def turn(store: Store, number: int) -> AsyncIterator[str]:
-    """Take as many places in one queue."""
+    """Take as many places in one queue: which ones."""
     for _ in range(number):
-        yield f"{(await answered(lambda: store.turn('queue', 10, 10**9))).wait_ms} "
+        place = await answered(lambda: store.turn("queue", GAP_MS, 10**9))
+        yield f"{round(place.wait_ms / GAP_MS)} "
 
 
 async def main(home: str, folder: Path, task: str, number: int) -> None:

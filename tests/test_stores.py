@@ -8,15 +8,18 @@ import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from gateway.stores import Store
+from gateway.stores import Rest, Store, Turn
 from gateway.stores.memory import MemoryStore
+from gateway.stores.redis import RedisStore
 from gateway.stores.sqlite import SQLiteStore
+from tests import redis_server
 
 pytestmark = pytest.mark.anyio
 
@@ -29,31 +32,46 @@ class Clock:
         return self.now
 
 
+class Kind(NamedTuple):
+    """How a store is made that has a folder to itself, and how time passes for what a clock does not reach."""
+
+    make: Callable[[Callable[[], float], Path], Store]
+    age: Callable[[Path, float], None] = lambda folder, seconds: None
+
+
+HOMES = {
+    "memory": Kind(lambda clock, folder: MemoryStore(clock)),
+    "sqlite": Kind(lambda clock, folder: SQLiteStore(folder, clock)),
+    "redis": Kind(
+        lambda clock, folder: RedisStore(
+            redis_server.shared_url(), redis_server.prefix(folder), clock, patience_s=redis_server.PATIENT_S
+        ),
+        redis_server.age,
+    ),
+}
+
+
 @dataclass
 class Home:
     """A store, and its time: moments are told by `now`, and pass by `advance`.
 
-    A test compares moments with `now` of the same instant only: a home whose time cannot be handed in ages its keys.
+    A test compares moments with `now` of the same instant only, and not to the millisecond: a server's own clock goes
+    on meanwhile.
     """
 
-    make: Callable[[Callable[[], float], Path], Store]
+    kind: Kind
     folder: Path
     clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:
-        self.store = self.make(self.clock, self.folder)
+        self.store = self.kind.make(self.clock, self.folder)
 
     def now(self) -> float:
         return self.clock()
 
     def advance(self, seconds: float) -> None:
         self.clock.now += seconds
-
-
-HOMES: dict[str, Callable[[Callable[[], float], Path], Store]] = {
-    "memory": lambda clock, folder: MemoryStore(clock),
-    "sqlite": lambda clock, folder: SQLiteStore(folder, clock),
-}
+        self.kind.age(self.folder, seconds)
 
 
 @pytest.fixture(params=HOMES)
@@ -321,47 +339,74 @@ async def test_memory_does_not_grow_with_what_has_ended() -> None:
 # the homes are models of each other
 
 KEYS = st.sampled_from(["a", "b"])
-SECONDS = st.sampled_from([-30.0, -0.5, 0.0, 0.25, 1.0, 7.5, 60.0])
+SPANS = st.sampled_from([-30.0, -0.5, 0.0, 0.25, 1.0, 7.5, 60.0])
+GAPS = st.sampled_from([0.0, 0.001, 0.25, 1.0])
+PATIENCES = st.sampled_from([0.0, 0.25, 2.0])
 NUMBERS = st.integers(0, 4)
 
 
 class Homes(RuleBasedStateMachine):
-    """Whatever is done to both, they say the same."""
+    """Whatever is done to all, they say the same."""
+
+    names: tuple[str, ...] = ("memory", "sqlite")
+    unit_s = 1.0
+    """The seconds that spans are counted in."""
+    tolerance_s = 0.0
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.clock = Clock()
-        self.stores = [make(self.clock, Path(self.folder.name)) for make in HOMES.values()]
+        self.homes = [Home(HOMES[name], Path(self.folder.name)) for name in self.names]
         self.loop = asyncio.Runner()
 
     def agree(self, verb: str, *values: object, **named: object) -> None:
-        first, *others = (self.loop.run(getattr(store, verb)(*values, **named)) for store in self.stores)
-        assert others == [first] * len(others)
+        first, *others = (self.loop.run(getattr(home.store, verb)(*values, **named)) for home in self.homes)
+        for other in others:
+            self.compare(first, other)
 
-    @rule(seconds=SECONDS)
-    def advance(self, seconds: float) -> None:
-        self.clock.now += seconds
+    def compare(self, first: object, other: object) -> None:
+        if isinstance(first, dict) and isinstance(other, dict):
+            assert first.keys() == other.keys()
+            for key, value in first.items():
+                self.compare(value, other[key])
+        elif isinstance(first, Rest) and isinstance(other, Rest):
+            assert (first.why, first.until) == (other.why, pytest.approx(other.until, rel=0, abs=self.tolerance_s))
+        elif isinstance(first, Turn) and isinstance(other, Turn):
+            wait_ms = pytest.approx(other.wait_ms, rel=0, abs=self.tolerance_s * 1000)
+            assert (first.taken, first.wait_ms) == (other.taken, wait_ms)
+        else:
+            assert first == other
 
-    @rule(key=KEYS, seconds=SECONDS, why=st.sampled_from(["timeout", "network"]))
-    def rest(self, key: str, seconds: float, why: str) -> None:
-        self.agree("rest", key, self.clock() + seconds, why)
+    def pass_time(self, seconds: float) -> None:
+        for home in self.homes:
+            home.advance(seconds)
 
-    @rule(key=KEYS, limit=NUMBERS, seconds=st.none() | SECONDS)
-    def spend(self, key: str, limit: int, seconds: float | None) -> None:
-        self.agree("spend", key, limit, None if seconds is None else self.clock() + seconds)
+    def moment(self, spans: float | None) -> float | None:
+        return None if spans is None else self.homes[0].now() + spans * self.unit_s
 
-    @rule(key=KEYS, by=NUMBERS, seconds=st.none() | SECONDS)
-    def count(self, key: str, by: int, seconds: float | None) -> None:
-        self.agree("count", key, None if seconds is None else self.clock() + seconds, by=by)
+    @rule(spans=SPANS)
+    def advance(self, spans: float) -> None:
+        self.pass_time(spans * self.unit_s)
 
-    @rule(key=KEYS, interval_ms=st.sampled_from([0, 1, 250, 1000]), at_most_ms=st.sampled_from([-1, 0, 250, 2000]))
-    def turn(self, key: str, interval_ms: int, at_most_ms: int) -> None:
-        self.agree("turn", key, interval_ms, at_most_ms)
+    @rule(key=KEYS, spans=SPANS, why=st.sampled_from(["timeout", "network"]))
+    def rest(self, key: str, spans: float, why: str) -> None:
+        self.agree("rest", key, self.moment(spans), why)
 
-    @rule(room=KEYS, key=st.sampled_from("vwxyz"), value=st.binary(), ttl_s=SECONDS, at_most=st.none() | NUMBERS)
-    def keep(self, room: str, key: str, value: bytes, ttl_s: float, at_most: int | None) -> None:
-        self.agree("keep", room, key, value, ttl_s, at_most)
+    @rule(key=KEYS, limit=NUMBERS, spans=st.none() | SPANS)
+    def spend(self, key: str, limit: int, spans: float | None) -> None:
+        self.agree("spend", key, limit, self.moment(spans))
+
+    @rule(key=KEYS, by=NUMBERS, spans=st.none() | SPANS)
+    def count(self, key: str, by: int, spans: float | None) -> None:
+        self.agree("count", key, self.moment(spans), by=by)
+
+    @rule(key=KEYS, gap=GAPS, patience=PATIENCES)
+    def turn(self, key: str, gap: float, patience: float) -> None:
+        self.agree("turn", key, round(gap * self.unit_s * 1000), round(patience * self.unit_s * 1000))
+
+    @rule(room=KEYS, key=st.sampled_from("vwxyz"), value=st.binary(), spans=SPANS, at_most=st.none() | NUMBERS)
+    def keep(self, room: str, key: str, value: bytes, spans: float, at_most: int | None) -> None:
+        self.agree("keep", room, key, value, spans * self.unit_s, at_most)
         self.agree("kept", room)
 
     @rule(keys=st.lists(KEYS, unique=True))
@@ -378,11 +423,32 @@ class Homes(RuleBasedStateMachine):
                 self.agree("recall", room, key)
 
     def teardown(self) -> None:
-        for store in self.stores:
-            self.loop.run(store.aclose())
+        for home in self.homes:
+            self.loop.run(home.store.aclose())
         self.loop.close()
         self.folder.cleanup()
 
 
+class HomesInLargeSteps(Homes):
+    """The same where a server's clock goes on meanwhile: no two moments are nearer to each other than a test takes.
+
+    There is no way back in time here: what a server saw end has gone.
+    """
+
+    names = tuple(HOMES)
+    unit_s = 1_000_000.0
+    tolerance_s = 10.0
+
+    @invariant()
+    def no_two_steps_are_of_the_same_moment(self) -> None:
+        self.pass_time(256.0)
+
+    @rule(spans=SPANS.filter(lambda spans: spans >= 0))
+    def advance(self, spans: float) -> None:
+        self.pass_time(spans * self.unit_s)
+
+
 TestHomesAgree = Homes.TestCase
 TestHomesAgree.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestHomesAgreeInLargeSteps = HomesInLargeSteps.TestCase
+TestHomesAgreeInLargeSteps.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)

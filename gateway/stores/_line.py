@@ -1,0 +1,171 @@
+"""One connection to a Redis server: commands go out as they come, replies come back in the same order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any, Protocol, cast
+
+from redis.asyncio.connection import Connection as OverTCP
+from redis.asyncio.connection import parse_url
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError, ResponseError
+
+Command = tuple[str | bytes | int, ...]
+
+LOOKS = 4
+"""How often a silent line is looked at before it is given up. A loop that was held up meanwhile counts one look."""
+
+OURS: dict[str, Any] = {
+    "protocol": 2,
+    "decode_responses": False,
+    "retry": Retry(NoBackoff(), 0),  # its own retries cost 3.3 s with a dead server
+    "socket_timeout": None,  # a timer that fires together with the reply would win over it
+    "socket_connect_timeout": None,
+    "health_check_interval": 0,
+    "driver_info": None,  # one round trip less, and one command less that an access list has to allow
+}
+"""What an address cannot change."""
+
+
+class Connection(Protocol):
+    """What we use of redis-py, whose own annotations are too loose for us."""
+
+    async def connect(self) -> None: ...
+
+    def pack_command(self, *command: str | bytes | int) -> list[bytes]: ...
+
+    async def send_packed_command(self, command: list[bytes], check_health: bool) -> None: ...
+
+    async def read_response(self) -> Any: ...
+
+    async def disconnect(self, nowait: bool) -> None: ...
+
+
+def connection(url: str) -> Connection:
+    """A connection to be made. Raises ValueError, TypeError or RedisError when `url` holds an option nobody knows."""
+    options: dict[str, Any] = {**parse_url(url), **OURS}
+    return cast(Connection, options.pop("connection_class", OverTCP)(**options))
+
+
+class Silent(Exception):  # noqa: N818 -- it is a state, and reads as one
+    """Nothing was heard for as long as we wait."""
+
+
+class Lost:
+    """Instead of a reply: none will come because of `error`. The command may have been carried out all the same."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class Line:
+    """A connection at work. It is watched even when nobody asks: what was closed from afar is not used again.
+
+    Whoever waits does so for `patience_s` seconds of silence at most, connecting included, and a quarter more when
+    the connection had to be made first. One line is enough for a process: a server does one thing at a time, too.
+    """
+
+    def __init__(self, connection: Connection, patience_s: float) -> None:
+        self.is_lost = False
+        self._connection = connection
+        self._patience_s = patience_s
+        self._unsent: list[bytes] = []
+        self._waiting: deque[asyncio.Future[Any]] = deque()
+        self._asked = asyncio.Event()
+        self._silent_looks = 0
+        self._next_look: asyncio.Handle | None = None
+        self._work = asyncio.create_task(self._connect_and_read())
+
+    def ask(self, command: Command) -> asyncio.Future[Any]:
+        """The reply to come, a ResponseError if it is one, or `Lost`."""
+        self._unsent += self._connection.pack_command(*command)
+        self._asked.set()
+        reply = asyncio.get_running_loop().create_future()
+        self._waiting.append(reply)
+        if len(self._waiting) == 1:
+            self._silent_looks = 0
+            self._look_later()
+        return reply
+
+    def give_up(self, error: Exception) -> None:
+        """Let the connection go, and tell all who wait why."""
+        self._work.cancel()
+        self._end(error)
+
+    async def aclose(self) -> None:
+        """Let the connection go; returns when it has gone."""
+        self.give_up(Silent())
+        await asyncio.wait([self._work])
+
+    async def _connect_and_read(self) -> None:
+        sending = None
+        try:
+            await self._connection.connect()
+            self._silent_looks = max(0, self._silent_looks - 1)
+            sending = asyncio.create_task(self._send())
+            while True:
+                try:
+                    reply = await self._connection.read_response()
+                except ResponseError as refusal:
+                    reply = refusal
+                self._heard(reply)
+        except (RedisError, OSError) as error:
+            self._end(error)
+        finally:
+            if sending is not None:
+                sending.cancel()
+            await self._connection.disconnect(nowait=True)
+
+    async def _send(self) -> None:
+        try:
+            while True:
+                await self._asked.wait()
+                self._asked.clear()
+                commands, self._unsent = self._unsent, []
+                await self._connection.send_packed_command(commands, check_health=False)
+        except (RedisError, OSError) as error:
+            self.give_up(error)
+
+    def _heard(self, reply: Any) -> None:
+        if not self._waiting:
+            raise RedisError("a reply that nobody asked for")
+        self._silent_looks = 0
+        self._answer(reply)
+        if not self._waiting:
+            self._look_no_more()
+
+    def _end(self, error: Exception) -> None:
+        self.is_lost = True
+        self._look_no_more()
+        while self._waiting:
+            self._answer(Lost(error))
+
+    def _answer(self, reply: Any) -> None:
+        waiting = self._waiting.popleft()
+        if not waiting.done():  # whoever waited may have left
+            waiting.set_result(reply)
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # silence
+
+    def _look(self) -> None:
+        self._silent_looks += 1
+        if self._silent_looks < LOOKS + 2:
+            self._look_later()
+        else:
+            self.give_up(Silent())
+
+    def _look_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._silent_looks < LOOKS:
+            self._next_look = loop.call_later(self._patience_s / LOOKS, self._look)
+        else:
+            # a reply may have come in the very moment of the last look: it is read before these two
+            self._next_look = loop.call_soon(self._look)
+
+    def _look_no_more(self) -> None:
+        if self._next_look is not None:
+            self._next_look.cancel()
+            self._next_look = None

@@ -1,0 +1,150 @@
+"""A Redis server that may be slow, gone or not ready: one retry, then a breaker that closes by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from typing import Any
+
+from redis.exceptions import AuthenticationError, ConnectionError, NoScriptError, RedisError, ResponseError
+
+from gateway import addresses
+from gateway.stores import StoreUnavailable
+from gateway.stores._line import Command, Line, Lost, Silent, connection
+
+log = logging.getLogger(__name__)
+
+UNREADY = {
+    "LOADING": "is still loading its data",
+    "MASTERDOWN": "is a replica that has lost its master",
+    "READONLY": "is a replica that cannot be written",
+    "NOAUTH": "asks for a password",
+    "WRONGPASS": "refuses our password",
+}
+"""Refusals that hold for every command until something has changed on the server, or another one has its name."""
+
+REFUSALS = {
+    **UNREADY,
+    "OOM": "is full",
+    "MISCONF": "cannot save to its disk",
+    "NOREPLICAS": "has too few replicas to be written",
+    "NOPERM": "does not allow our user what we need",
+    "WRONGTYPE": "holds something of another program under our prefix",
+    "BUSY": "is busy with a script",
+    **dict.fromkeys(("MOVED", "ASK", "CROSSSLOT", "CLUSTERDOWN"), "is part of a cluster, which is not supported"),
+}
+
+
+class Server:
+    """The server at an address. Its verbs raise `StoreUnavailable`, at once while the server is known to be away."""
+
+    def __init__(self, url: str, probe: Command, patience_s: float, again_s: float) -> None:
+        """`probe` is a harmless write; while the server is away it is tried every `again_s` seconds.
+
+        Nothing is connected before the first question. `patience_s`: seconds of silence after which a server is away.
+        """
+        self.name = addresses.public(url)
+        self._url = url
+        self._probe = probe
+        self._patience_s = patience_s
+        self._again_s = again_s
+        self._line: Line | None = None
+        self._away: str | None = None
+        self._probing: asyncio.Task[None] | None = None
+
+    async def ask(self, *command: str | bytes | int) -> Any:
+        """The reply to `command`, which may be carried out twice. Raises `StoreUnavailable`, or NoScriptError."""
+        lost = None
+        for _ in range(2):
+            if self._away is not None:
+                raise StoreUnavailable(self._away)
+            reply = await self._try(command)
+            if not isinstance(reply, Lost):
+                return reply
+            lost = reply
+        assert lost is not None
+        words = f"{self.name} {self._told(lost.error)}"
+        self._leave(words)
+        raise StoreUnavailable(words)
+
+    async def aclose(self) -> None:
+        """Let go of the connection; the next question makes another."""
+        if self._probing is not None:
+            self._probing.cancel()
+            await asyncio.wait([self._probing])
+            self._probing = None
+        if self._line is not None:
+            await self._line.aclose()
+            self._line = None
+        self._away = None
+
+    async def _try(self, command: Command) -> Any:
+        """The reply, or `Lost`. Raises `StoreUnavailable` when this command alone is refused, or NoScriptError."""
+        if self._line is None or self._line.is_lost:
+            try:
+                self._line = Line(connection(self._url), self._patience_s)
+            except (RedisError, TypeError, ValueError) as error:
+                # of the options only the names are told, and where the value is at fault what it should be
+                raise StoreUnavailable(f"{self.name} cannot be used: {error}") from error
+        line = self._line
+        reply = await line.ask(command)
+        if not isinstance(reply, ResponseError):
+            return reply
+        if isinstance(reply, NoScriptError):
+            raise reply
+        if _code(reply) in UNREADY:
+            lost = Lost(reply)
+            line.give_up(reply)  # after a failover another server may answer to the same name
+            return lost
+        raise StoreUnavailable(f"{self.name} {self._told(reply)}")
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # the breaker
+
+    def _leave(self, words: str) -> None:
+        if self._away is None:
+            log.warning("state: %s", words)
+            self._away = words
+            self._probing = asyncio.create_task(self._probe_until_back())
+
+    async def _probe_until_back(self) -> None:
+        while self._away is not None:
+            await asyncio.sleep(self._again_s)
+            try:
+                reply = await self._try(self._probe)
+            except StoreUnavailable:
+                reply = None  # it answers: what it refuses, and to whom, each verb tells by itself
+            if isinstance(reply, Lost):
+                self._away = f"{self.name} {self._told(reply.error)}"
+            else:
+                self._away = None
+                log.info("state: %s is back", self.name)
+
+    def _told(self, error: Exception) -> str:
+        """What `error` means, to be read after the server's name; never user, password or query."""
+        if isinstance(error, Silent):
+            return f"does not answer within {self._patience_s * 1000:.0f} ms"
+        if isinstance(error.__cause__, RedisError):  # redis-py wraps what goes wrong on a Unix socket
+            error = error.__cause__
+        code = _code(error)
+        if code in REFUSALS:
+            return REFUSALS[code]
+        if isinstance(error, AuthenticationError):
+            return f"refuses our user or password: {error}"
+        if isinstance(error, ResponseError):
+            return f"refuses: {error}"
+        if isinstance(error.__context__, OSError):
+            return f"cannot be reached: {error.__context__.strerror or error.__context__}"
+        if isinstance(error, ConnectionError):
+            return f"ended the connection: {error}"
+        return f"cannot be used: {error}"
+
+
+def _code(error: Exception) -> str:
+    """The word that a refusal begins with. Redis 6 wraps what goes wrong inside a script."""
+    code: str | None = getattr(error, "status_code", None)
+    if code is not None and code != "ERR":
+        return code
+    found = re.search(r"(?:^|: -)([A-Z]+) ", str(error))
+    return found[1] if found else ""
