@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.policy import CONSEQUENCES, Tuning, rest_s
-from providers._words import Outcome, Reply
+from gateway.policy import CONSEQUENCES, Tuning, rest_s, spent_s
+from providers._words import Left, Outcome, Reply
 
 DAY_S = 86_400.0
 FAILING = [each for each in Outcome if each not in (Outcome.OK, Outcome.NO_RESULTS)]
@@ -131,3 +131,27 @@ def test_a_rest_is_finite_never_negative_never_over_its_cap_and_never_falls_as_a
     assert math.isfinite(length)
     assert 0 <= length <= max(most_s, 32 * DAY_S if outcome is Outcome.QUOTA_EXHAUSTED else DAY_S)
     assert length <= rest_s(reply, tuning, streak + 1)
+
+
+@pytest.mark.parametrize("outcome", sorted(set(Outcome) - {Outcome.QUOTA_EXHAUSTED, Outcome.AUTH_FAILURE}))
+@pytest.mark.parametrize(
+    ("left", "seconds"),
+    [
+        (Left(0, 2000, 600), 600),
+        (Left(0, None, 600), 600),
+        (Left(0, 2000, 0), 1),
+        (Left(0, 2000, 90 * DAY_S), 32 * DAY_S),
+        (Left(0, 2000, None), 0),
+        (Left(1, 2000, 600), 0),
+        (None, 0),
+    ],
+)
+def test_nothing_left_until_a_known_time_is_a_rest_whatever_the_reply(
+    outcome: Outcome, left: Left | None, seconds: float
+) -> None:
+    assert spent_s(Reply(outcome, left=left)) == seconds
+
+
+@pytest.mark.parametrize("outcome", [Outcome.QUOTA_EXHAUSTED, Outcome.AUTH_FAILURE])
+def test_a_reply_that_is_about_the_key_or_its_quota_has_its_own_rest_alone(outcome: Outcome) -> None:
+    assert spent_s(Reply(outcome, left=Left(0, 2000, 600))) == 0

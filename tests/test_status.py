@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from gateway.gateway import Gateway
 from gateway.status import STATUS_SCHEMA
 from gateway.stores import StoreUnavailable
 from gateway.stores.sqlite import FILE_NAME
+from tests.processes import command, written
 from tests.rooms import HandTime, ask, failing, running, sqlite, tuned
-from tests.vendors import RESET, Play, Played, json_play, success
+from tests.vendors import RESET, Play, Played, configuration, json_play, success
 
 pytestmark = pytest.mark.anyio
 
@@ -354,3 +356,22 @@ async def test_a_store_that_can_be_read_but_not_written_is_told(played: Played, 
         assert "is locked by another process" in told["state"]["error"]
         assert told["providers"][0]["state"] == "active"
         assert (await gateway.status())["state"]["error"] is None
+
+
+async def test_for_people_it_says_what_the_vendor_has_left_and_how_long_it_lasts(
+    played: Played, tmp_path: Path
+) -> None:
+    headers = {
+        "x-ratelimit-limit": "1, 2000",
+        "x-ratelimit-policy": "1;w=1, 2000;w=2592000",
+        "x-ratelimit-remaining": "1, 3",
+        "x-ratelimit-reset": "1, 2592000",
+    }
+    rows = [{"title": "Moss", "url": "https://moss.example/"}]
+    played.script("brave", json_play({"type": "search", "web": {"results": rows}}, headers=headers))
+    content = configuration(played, ["brave"], state={"type": "sqlite"})
+    file = str(written(tmp_path / "config.json", content))
+    assert (await command(tmp_path, "search", "moss", WEBSEARCH_CONFIG=file)).code == 0
+    people = (await command(tmp_path, "status", WEBSEARCH_CONFIG=file)).out
+    assert re.search(r"^brave +active +1 used, .*; the vendor says 3 of 2000 left, as of 2\d{3}-", people, re.M)
+    assert re.search(r"^ +at today's rate \(1 a day\) the vendor's quota lasts until 2\d{3}-", people, re.M)
