@@ -129,7 +129,8 @@ def _state(gateway: Gateway, status: Mapping[str, Any]) -> Iterator[Finding]:
     else:
         yield Finding("state", state["type"], "ok", f"{shared}; can be written")
     for warning in gateway.store_warnings:
-        yield Finding("state", "warning", "warning", warning)
+        if not state["error"] or state["error"] not in warning:
+            yield Finding("state", "warning", "warning", warning)
 
 
 def _provider(line: Mapping[str, Any]) -> Iterator[Finding]:
@@ -138,7 +139,11 @@ def _provider(line: Mapping[str, Any]) -> Iterator[Finding]:
         words = f"in the chain, but {line['credential_env']} is not set"
         yield Finding("providers", name, "warning", words, f"set {line['credential_env']}, or take it out of the list")
         return
-    told = [state or "unknown while the state is away", *_counted(line)]
+    if state is None:
+        asked = "asked all the same" if _would_be_asked(line) else "not asked"
+        yield Finding("providers", name, "warning", f"{asked} while the state is away", "mend the state first")
+        return
+    told = [state, *_counted(line)]
     if line["last_outcome"] is None:
         told.append("not asked yet, as far as is remembered")
     elif last is None:
@@ -166,9 +171,9 @@ def _counted(line: Mapping[str, Any]) -> Iterator[str]:
         yield line["pace"]
 
 
-def _reason(state: str | None) -> str:
+def _reason(state: str) -> str:
     """What stands in the brackets of a state: `blocked(rate_limited, 42s left)` rests for `rate_limited`."""
-    return (state or "").partition("(")[2].partition(",")[0].rstrip(")")
+    return state.partition("(")[2].partition(",")[0].rstrip(")")
 
 
 def _advice(reason: str, line: Mapping[str, Any], last: Mapping[str, Any] | None) -> str:

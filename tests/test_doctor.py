@@ -16,7 +16,7 @@ from providers import Outcome
 from tests.processes import Ended, command, written
 from tests.rooms import EMPTY, HandTime, ask, configured, counted, failing, rest, running, sqlite, tuned
 from tests.test_ledger import PLAN, asked_usage, brave, usage
-from tests.vendors import RESET, Played, configuration, json_play, success
+from tests.vendors import RESET, Play, Played, configuration, json_play, success
 
 pytestmark = pytest.mark.anyio
 
@@ -206,6 +206,23 @@ async def test_a_state_that_is_not_the_wanted_one_or_cannot_be_written_is_told(p
         assert [verdict for _, verdict, _ in of(await examined(gateway), "state")] == ["warning"]
 
 
+async def test_while_the_state_is_away_it_says_once_why_and_who_is_asked_all_the_same(
+    played: Played, tmp_path: Path, unused_tcp_port: int
+) -> None:
+    away = {"type": "redis", "url": f"redis://:pass-word-1@127.0.0.1:{unused_tcp_port}/0"}
+    async with running(played, ["tavily", "searxng"], state=away) as gateway:
+        findings = await examined(gateway)
+        assert doctor.can_answer(await gateway.status())
+    state = of(findings, "state")
+    assert [(what, verdict) for what, verdict, _ in state] == [("redis", "fault")]
+    assert f"redis://127.0.0.1:{unused_tcp_port}/0 cannot be reached" in state[0][2]
+    assert of(findings, "providers") == [
+        ("tavily", "warning", "not asked while the state is away"),
+        ("searxng", "warning", "asked all the same while the state is away"),
+    ]
+    assert "pass-word" not in repr(findings)
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # asking
 
@@ -270,6 +287,17 @@ async def test_what_the_endpoint_says_is_remembered_and_nothing_left_is_no_answe
         assert status["providers"][0]["vendor_remaining"] == 0
         assert not doctor.can_answer(status, [tavily])
     assert (tavily.verdict, tavily.words) == ("warning", "says 0 of 1000 left")
+
+
+async def test_a_vendor_that_repeats_the_key_does_not_get_it_shown(played: Played) -> None:
+    for name in ("bocha", "tavily"):
+        played.script(name, Play(500, echo=True))
+    async with running(played, ["bocha", "tavily"]) as gateway:
+        found = await asked_live(gateway)
+        last = await gateway.history.last("bocha")
+    assert last is not None
+    assert last["message"] in found["bocha"].words
+    assert "played-" not in repr(found)
 
 
 async def test_who_works_but_rests_will_not_be_asked_and_it_says_so(played: Played, time: HandTime) -> None:
