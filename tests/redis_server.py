@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Self
@@ -44,7 +44,7 @@ def binary() -> str:
 
 
 class RedisServer:
-    """A server on a Unix socket in a folder of its own, without password."""
+    """A server on a Unix socket in a folder of its own, which it keeps nothing in unless `options` say so."""
 
     def __init__(self, *options: str) -> None:
         # not in the test's own folder: the path of a socket has room for about a hundred characters
@@ -68,13 +68,17 @@ class RedisServer:
             time.sleep(0.01)
 
     def answers(self) -> bool:
-        with suppress(redis.RedisError), self.client() as client:
-            return bool(client.ping())
-        return False
+        with self.client() as client:
+            try:
+                return bool(client.ping())
+            except redis.AuthenticationError:
+                return True
+            except redis.RedisError:
+                return False
 
-    def client(self) -> redis.Redis:
+    def client(self, password: str | None = None) -> redis.Redis:
         """The server as any other program sees it."""
-        return redis.Redis(unix_socket_path=str(self.socket), retry=None)
+        return redis.Redis(unix_socket_path=str(self.socket), password=password, retry=None)
 
     def send(self, number: int) -> None:
         assert self._process is not None
@@ -155,6 +159,7 @@ class Relay:
         self.to_hold = 0
         """How many commands to come are passed on only after `release`."""
         self.release = asyncio.Event()
+        self._met_another = asyncio.Event()
         self._socket = str(server.socket)
         self._tls = tls
         self._passing: set[asyncio.Task[None]] = set()
@@ -168,31 +173,40 @@ class Relay:
         self._server.close()
         await self.cut()
 
+    async def until_met(self, connections: int, limit_s: float = 20) -> None:
+        """Until there have been so many connections. Raises TimeoutError."""
+        async with asyncio.timeout(limit_s):
+            while self.connections < connections:
+                self._met_another.clear()
+                await self._met_another.wait()
+
     async def cut(self) -> None:
         """End all connections."""
         for each in self._passing:
             each.cancel()
-        await asyncio.gather(*self._passing, return_exceptions=True)
+        if self._passing:
+            await asyncio.wait(self._passing)
 
     async def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        task = asyncio.current_task()
-        assert task is not None
-        self._passing.add(task)
-        task.add_done_callback(self._passing.discard)
-        replies, commands = await asyncio.open_unix_connection(self._socket)
-        ways = [
+        self._met_another.set()
+        try:
+            replies, commands = await asyncio.open_unix_connection(self._socket)
+        except OSError:
+            writer.close()
+            return
+        ways = {
             asyncio.create_task(self._pass_commands(reader, commands)),
             asyncio.create_task(self._pass_replies(replies, writer)),
-        ]
-        try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
-            for end in (commands, writer):
-                end.close()
+        }
+        self._passing |= ways
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        self._passing -= ways
+        for end in (commands, writer):
+            end.close()
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
 
     async def _pass_commands(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while chunk := await reader.read(65536):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
+import socket
+import ssl
 from typing import Any
 
 from redis.exceptions import AuthenticationError, ConnectionError, NoScriptError, RedisError, ResponseError
@@ -135,10 +138,18 @@ class Server:
         if isinstance(error, ResponseError):
             return f"refuses: {error}"
         if isinstance(error.__context__, OSError):
-            return f"cannot be reached: {error.__context__.strerror or error.__context__}"
+            return f"cannot be reached: {_cause(error.__context__)}"
         if isinstance(error, ConnectionError):
             return f"ended the connection: {error}"
         return f"cannot be used: {error}"
+
+
+def _cause(error: OSError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate {error.verify_message}"
+    if isinstance(error, ssl.SSLError | socket.gaierror) or not error.errno:
+        return error.strerror or str(error)
+    return os.strerror(error.errno)  # asyncio's own words for it name addresses
 
 
 def _code(error: Exception) -> str:
@@ -146,5 +157,5 @@ def _code(error: Exception) -> str:
     code: str | None = getattr(error, "status_code", None)
     if code is not None and code != "ERR":
         return code
-    found = re.search(r"(?:^|: -)([A-Z]+) ", str(error))
+    found = re.search(r"(?:^|: -?)([A-Z]+) ", str(error))
     return found[1] if found else ""

@@ -62,7 +62,7 @@ return first
 RESTING = _script("""
 local found = {}
 for number, why in ipairs(redis.call('MGET', unpack(KEYS))) do
-  if why then table.insert(found, {number, redis.call('PTTL', KEYS[number]), why}) end
+  if why then table.insert(found, number .. ' ' .. redis.call('PTTL', KEYS[number]) .. ' ' .. why) end
 end
 return found
 """)
@@ -194,7 +194,8 @@ class RedisStore:
             return {}
         found = await self._run(RESTING, [self._key("rest", key) for key in keys])
         now = self._clock()
-        return {keys[number - 1]: Rest(now + left / 1000, why.decode()) for number, left, why in found}
+        rests = (each.decode().split(" ", 2) for each in found)
+        return {keys[int(number) - 1]: Rest(now + int(left) / 1000, why) for number, left, why in rests}
 
     async def spend(self, key: str, limit: int, expires: float | None) -> int | None:
         return await self._add(key, 1, limit, expires)
