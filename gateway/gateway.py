@@ -42,12 +42,14 @@ Progress = Callable[[int, Step], Awaitable[None]]
 class Answer:
     """What a door sends back: `body` satisfies the output schema, whatever happened.
 
-    `argument_error` is true when the caller's arguments were at fault and nobody was asked.
+    Nobody was asked when the caller's arguments were at fault (`argument_error`), or when the client had used up its
+    daily limit (`over_daily_limit`).
     """
 
     body: Body
     is_error: bool
     argument_error: bool = False
+    over_daily_limit: bool = False
 
     @property
     def text(self) -> str:
@@ -145,6 +147,7 @@ class Gateway:
         finally:
             await current.leave()
         found.body["meta"]["elapsed_ms"] = max(0, round((self.clock.ticks() - started) * 1000))
+        clients.tell(client, found.body["meta"])
         return found
 
     async def _search(
@@ -159,7 +162,8 @@ class Gateway:
         if asked.query.include_content:
             asked = replace(asked, notes=(*asked.notes, NO_PAGES))
         if (refusal := await clients.admit(self.store, config, client, self.clock.wall())) is not None:
-            return Answer(landing.failed(refusal.chain, refusal.words, refusal.retry_after_s), is_error=True)
+            refused = landing.failed(refusal.chain, refusal.words, refusal.retry_after_s)
+            return Answer(refused, is_error=True, over_daily_limit=True)
         only = current.find(asked.provider) if asked.provider else None
         if not current.candidates or (asked.provider and only is None):
             who = f"{asked.provider} is not configured" if asked.provider else "no search provider is configured"

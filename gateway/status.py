@@ -101,7 +101,12 @@ STATUS_SCHEMA: dict[str, Any] = {
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {"name": {"type": "string"}, "searches_today": {"type": "integer"}},
+                "properties": {
+                    "name": {"type": "string"},
+                    "searches_today": {"type": "integer"},
+                    "daily_limit": {"type": "integer"},
+                    "limit_ends": {"type": "string", "description": "when the count starts again, with its zone"},
+                },
             },
         },
         "uptime_s": {"type": "integer"},

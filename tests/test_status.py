@@ -244,7 +244,7 @@ async def test_a_fault_only_the_operator_can_mend_comes_with_its_hint(played: Pl
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# configuration, network, clients, store
+# configuration, network, store
 
 
 async def test_a_faulty_configuration_is_told_whole(tmp_path: Path) -> None:
@@ -263,30 +263,6 @@ async def test_a_proxy_is_shown_without_user_and_password() -> None:
     async with Gateway(config) as gateway:
         status = await reported(gateway)
     assert status["network"] == {"proxy": "http://proxy.example:3128"}
-
-
-async def test_searches_are_counted_per_client_and_day(played: Played, time: HandTime) -> None:
-    tokens = [
-        {"name": "cursor", "token": "token-of-sixteen-1", "daily_limit": 2},
-        {"name": "dify", "token": "token-of-sixteen-2"},
-    ]
-    async with running(played, ["tavily"], server={"tokens": tokens}, time=time) as gateway:
-        for client in ("cursor", "cursor", "cursor", "dify"):
-            await gateway.search({"query": "moss"}, client=client)
-        clients = (await reported(gateway))["clients"]
-        assert clients == [{"name": "cursor", "searches_today": 2}, {"name": "dify", "searches_today": 1}]
-        time.move(12 * 3600)
-        assert [each["searches_today"] for each in (await reported(gateway))["clients"]] == [0, 0]
-
-
-async def test_whoever_came_without_a_token_is_told_too(played: Played) -> None:
-    # the command line and stdio need none
-    tokens = [{"name": "cursor", "token": "token-of-sixteen-1"}]
-    async with running(played, ["tavily"], server={"tokens": tokens}) as gateway:
-        await gateway.search({"query": "moss"}, client="command line")
-        await gateway.search({"query": "moss"})
-        clients = (await reported(gateway))["clients"]
-    assert {each["name"]: each["searches_today"] for each in clients} == {"cursor": 0, "command line": 1, "default": 1}
 
 
 async def test_a_state_file_is_persistent_and_survives_a_restart(played: Played, tmp_path: Path) -> None:
