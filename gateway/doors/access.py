@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from gateway.clients import UNNAMED
 from gateway.doors.wire import send_json
 from gateway.gateway import Gateway
 from gateway.settings import Config, ServerSettings
@@ -38,8 +39,8 @@ NOT_FOUND = json.dumps({"error": "not found; MCP is at POST /mcp (Streamable HTT
 
 
 def client_of(scope: Scope) -> str:
-    """The name of the token that let this request in; "default" when there are none."""
-    name: str = scope.get("token_name", "default")
+    """The name of the token that let this request in; `UNNAMED` when there are none."""
+    name: str = scope.get("token_name", UNNAMED)
     return name
 
 
@@ -171,13 +172,14 @@ class Access:
             await send_json(send, 404, NOT_FOUND)
             return
         token, scope = _presented(scope, rules, authorizations)
+        client: str | None = UNNAMED
         if rules.digests:
             client = rules.name_of(token) if token is not None else None
             if client is None:
                 log.info("401: %s", "no token" if token is None else "token not accepted")
                 await send_json(send, 401, NO_TOKEN if token is None else WRONG_TOKEN, CHALLENGE)
                 return
-            scope["token_name"] = client
+        scope["token_name"] = client
         if why := rules.host_refusal(hosts):
             log.info("421: Host %s", hosts)
             await send_json(send, 421, {"error": why})

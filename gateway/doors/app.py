@@ -15,6 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.doors.access import NOT_FOUND, OPEN, Access
+from gateway.doors.fair import Fair
 from gateway.doors.mcp import MCPServer
 from gateway.doors.streamable import StreamableHTTP
 from gateway.doors.wire import send_json
@@ -48,7 +49,7 @@ def build(gateway: Gateway) -> Starlette:
             Route("/healthz", healthz),
             Route("/readyz", readyz),
         ],
-        middleware=[Middleware(Draining), Middleware(Access, gateway=gateway)],
+        middleware=[Middleware(Draining), Middleware(Access, gateway=gateway), Middleware(Fair, gateway=gateway)],
         exception_handlers={HTTPException: refused, Exception: broken},
         lifespan=lifespan,
     )
