@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from tests.chaos.crowd import crowd_before_a_hanging_head
 from tests.chaos.racing import race
+from tests.chaos.redis_away import redis_away
 from tests.chaos.strangers import without_affinity, without_goodbye
 
 KILLS = 20
@@ -19,6 +20,11 @@ TRIALS: dict[str, Callable[[], Awaitable[bool]]] = {
     "processes-sqlite-killed": lambda: race("processes", "sqlite", KILLS),
     "workers-sqlite": lambda: race("workers", "sqlite", 0),
     "workers-sqlite-killed": lambda: race("workers", "sqlite", KILLS),
+    "processes-redis": lambda: race("processes", "redis", 0),
+    "processes-redis-killed": lambda: race("processes", "redis", KILLS),
+    "workers-redis": lambda: race("workers", "redis", 0),
+    "workers-redis-killed": lambda: race("workers", "redis", KILLS),
+    "redis-away": redis_away,
     "affinity": lambda: without_affinity(100),
     "goodbye": without_goodbye,
 }

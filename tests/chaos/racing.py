@@ -7,7 +7,6 @@ counted and was never received is no more than what was in flight at the kills.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import signal
 import tempfile
@@ -18,9 +17,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from tests.chaos.stage import Line, Load, check, content, free_ports, kill, served, start, until_served, workers_of
+from tests.chaos.stage import (
+    Line,
+    Load,
+    check,
+    content,
+    free_ports,
+    kill,
+    served,
+    start,
+    until_any_served,
+    until_served,
+    workers_of,
+)
 from tests.doors_fixtures import call
 from tests.processes import written
+from tests.redis_server import RedisServer
 from tests.vendors import Played, success
 
 LIMIT = 777
@@ -49,7 +61,6 @@ class Processes:
     configs: list[Path]
     ports: list[int]
     running: list[asyncio.subprocess.Process] = field(default_factory=list)
-    turn: itertools.count[int] = field(default_factory=itertools.count)
 
     async def begin(self) -> None:
         self.running = [await start(self.home, config) for config in self.configs]
@@ -57,9 +68,12 @@ class Processes:
             await until_served(port, process)
 
     async def kill_one(self) -> None:
-        at = next(self.turn) % len(self.running)
-        await kill(self.running[at])
-        self.running[at] = await start(self.home, self.configs[at])
+        # the oldest, once another one serves: else there would soon be nobody but beginners
+        await until_any_served(self.ports[1:])
+        await kill(self.running.pop(0))
+        self.configs.append(self.configs.pop(0))
+        self.ports.append(self.ports.pop(0))
+        self.running.append(await start(self.home, self.configs[-1]))
 
     async def end(self) -> None:
         for each in self.running:
@@ -72,17 +86,22 @@ class Workers:
 
     parent: int
     ports: list[int]
-    turn: itertools.count[int] = field(default_factory=itertools.count)
 
     async def kill_one(self) -> None:
-        workers = workers_of(self.parent)
-        os.kill(workers[next(self.turn) % len(workers)], signal.SIGKILL)
+        os.kill(workers_of(self.parent)[0], signal.SIGKILL)  # the oldest
 
 
 @contextmanager
 def stored_in(store: Home, folder: Path) -> Iterator[dict[str, Any]]:
     """The `state` section of a store in `folder`."""
-    yield {"type": "sqlite", "path": str(folder / "state")}
+    if store == "sqlite":
+        yield {"type": "sqlite", "path": str(folder / "state")}
+        return
+    redis = RedisServer()
+    try:
+        yield {"type": "redis", "url": redis.url}
+    finally:
+        redis.end()
 
 
 @asynccontextmanager
@@ -124,7 +143,7 @@ async def race(shape: Shape, store: Home, kills: int) -> bool:
                 async with load.going_on():
                     while len(in_flight) < kills or load.refused < 2 * CALLERS:
                         await asyncio.sleep(1.0)
-                        if len(in_flight) < kills or (kills and not load.refused):
+                        if len(in_flight) < kills:
                             in_flight.append(load.in_flight)
                             await racers.kill_one()
                 took_s = time.perf_counter() - begun

@@ -109,6 +109,12 @@ async def until_served(port: int, process: asyncio.subprocess.Process, limit_s: 
             await asyncio.sleep(0.02)
 
 
+async def until_any_served(ports: Sequence[int], limit_s: float = 60) -> None:
+    async with asyncio.timeout(limit_s):
+        while not any([await is_served(port) for port in ports]):
+            await asyncio.sleep(0.05)
+
+
 @dataclass
 class Told:
     """One answered search: when it ended, how long it took, what it said."""
