@@ -80,6 +80,11 @@ class RedisServer:
         """The server as any other program sees it."""
         return redis.Redis(unix_socket_path=str(self.socket), password=password, retry=None)
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def send(self, number: int) -> None:
         assert self._process is not None
         self._process.send_signal(number)
