@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from gateway import __version__, commands, servers
 from gateway.commands import USAGE, complain
-from gateway.config import ConfigUnparsable
+from gateway.config import MOST_WORKERS, ConfigUnparsable
 from gateway.credentials import read_host
 from gateway.sections import Kind, Unfit, digits
 
@@ -66,6 +66,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     serve.add_argument(
         "--port", type=_as_configured(digits(0, 65535)), help="port to bind (default: as configured, else 8787)"
+    )
+    serve.add_argument(
+        "--workers",
+        type=_as_configured(digits(1, MOST_WORKERS)),
+        help="processes that serve together (default: as configured, else 1)",
     )
     serve.set_defaults(run=servers.serve)
 

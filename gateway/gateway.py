@@ -65,7 +65,8 @@ class Gateway:
     ) -> None:
         """`fresh_start`: somebody started us by hand, so keys that were out for auth are tried again.
 
-        `run` is shared by the workers of one server; None: a run of our own.
+        `run` is shared by the workers of one server, which share their state as well: nothing stands in for it. None: a
+        run of our own.
         """
         self.clock = clock or Clock()
         self._config = config
@@ -81,7 +82,7 @@ class Gateway:
         now = self.clock.wall
         self.run = self._run or Run(started=now())
         async with AsyncExitStack() as stack:
-            opened = await open_store(self._config.state, now)
+            opened = await open_store(self._config.state, now, stands_in=self._run is None)
             stack.push_async_callback(opened.store.aclose)
             self.store = opened.store
             self.store_warnings = opened.warnings

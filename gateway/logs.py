@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from types import TracebackType
+from typing import Any
 
 from gateway.settings import Config
 from providers._reading import redact, spellings
@@ -21,7 +22,10 @@ _BREAKS = str.maketrans(
 
 
 class OneLine(logging.Formatter):
-    """An event as one line, secrets replaced. A traceback becomes the error's words and the way to it."""
+    """An event as one line, secrets replaced, with the worker that tells it where there are several.
+
+    A traceback becomes the error's words and the way to it.
+    """
 
     def __init__(self, secrets: Sequence[str] = ()) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -29,7 +33,10 @@ class OneLine(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         # a copy: a formatted record keeps its exception text for whoever formats it next
-        line = super().format(logging.makeLogRecord(record.__dict__ | {"exc_text": None, "stack_info": None}))
+        own: dict[str, Any] = {"exc_text": None, "stack_info": None}
+        if record.processName not in (None, "MainProcess"):
+            own["name"] = f"{record.processName} {record.name}"
+        line = super().format(logging.makeLogRecord(record.__dict__ | own))
         return redact(line, self._forms).translate(_BREAKS)
 
     def formatException(  # noqa: N802  # logging's name

@@ -1,4 +1,4 @@
-"""The commands that stay: MCP over HTTP, with its reload, and over standard input and output."""
+"""The commands that stay: MCP over HTTP, in one process or several, and over standard input and output."""
 
 from __future__ import annotations
 
@@ -7,75 +7,79 @@ import logging
 import os
 import stat
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from contextlib import suppress
 
 import anyio
 
-from gateway.commands import USAGE, complain, loaded, names
-from gateway.config import ConfigUnparsable, load
-from gateway.logs import set_up
-from gateway.settings import binding_refusal
-
-if TYPE_CHECKING:
-    from gateway.gateway import Gateway
+from gateway.clock import Clock
+from gateway.commands import USAGE, complain, loaded
+from gateway.doors.listening import ListenError, listeners
+from gateway.reloading import read_again, reload, with_options
+from gateway.settings import Config
+from providers import find
 
 log = logging.getLogger(__name__)
 
 
 def serve(asked: argparse.Namespace) -> int:
     """Serve until a signal ends it."""
-    config = loaded()
-    changes = {name: value for name in ("host", "port") if (value := getattr(asked, name)) is not None}
-    config = replace(config, server=replace(config.server, **changes))
+    options = {name: value for name in ("host", "port", "workers") if (value := getattr(asked, name)) is not None}
+    config = with_options(loaded(), options)
     if sys.stdin is not None and not sys.stdin.closed and stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):
         print(
             "websearch-gateway: this serves HTTP; for MCP over standard input and output, use: stdio", file=sys.stderr
         )
+    if config.server.workers > 1 and config.state.type == "memory":
+        return _refuse(
+            f"{config.server.workers} workers need a state that processes can share, and state.type is memory: "
+            "make it sqlite or redis, or server.workers 1"
+        )
+    try:
+        sockets = listeners(config)
+    except ListenError as refused:
+        return _refuse(str(refused))
+    if config.server.workers > 1 and anyio.run(_begin_shared, config):
+        from gateway.doors.workers import Workers
+
+        return Workers(config, sockets, lambda old: read_again(old, options)).serve()
 
     from gateway.doors import serving
     from gateway.gateway import Gateway
 
     gateway = Gateway(config, fresh_start=True)
-    try:
-        serving.serve(gateway, reload=lambda: reload(gateway))
-    except serving.ListenError as refused:
-        complain("cannot serve", [str(refused)])
-        return USAGE
+    serving.serve(gateway, sockets, reload=lambda: reload(gateway, options))
     return 0
 
 
-async def reload(gateway: Gateway) -> None:
-    """Go on with what file and environment say now, unless that is faulty. What comes of it is logged."""
+async def _begin_shared(config: Config) -> bool:
+    """Whether workers can share the state. Then keys that are out for auth are tried again: no worker lets them."""
+    from gateway.cooldowns import Cooldowns
+    from gateway.keys import lanes
+    from gateway.stores import StoreUnavailable
+    from gateway.stores.opening import open_store
 
-    old = gateway.config
+    now = Clock().wall
+    opened = await open_store(config.state, now)
     try:
-        read = load(os.environ)
-    except ConfigUnparsable as refused:
-        _refuse(refused.complaints)
-        return
-    new = replace(
-        read,
-        server=replace(read.server, host=old.server.host, port=old.server.port),
-        state=old.state,
-        # what searches under way still use must not be logged either
-        secrets=tuple(dict.fromkeys((*read.secrets, *old.secrets))),
-    )
-    if faults := [*new.errors, *filter(None, [binding_refusal(new)])]:
-        _refuse(faults)
-        return
-    # nor what the new one brings, while it comes into force; its level waits until it has
-    set_up(replace(old, secrets=new.secrets))
-    await gateway.reload(new)
-    set_up(new)
-    for warning in new.warnings:
-        log.warning("reload: %s", warning)
-    log.info("reload: the new configuration is in force; the chain is %s", names(new))
+        if not opened.persistent:
+            log.warning(
+                "one worker serves instead of %d: they must share their state, which cannot be had",
+                config.server.workers,
+            )
+            return False
+        rest_s = config.defaults.cooldown_default_s
+        known = [lane for each in config.chain for lane in lanes(find(each.name), each, rest_s)]
+        if opened.clears_auth:
+            with suppress(StoreUnavailable):
+                await Cooldowns(opened.store, now).forgive(known)
+        return True
+    finally:
+        await opened.store.aclose()
 
 
-def _refuse(faults: Sequence[str]) -> None:
-    log.error("reload: the old configuration stays in force: %s", "; ".join(faults))
+def _refuse(why: str) -> int:
+    complain("cannot serve", [why])
+    return USAGE
 
 
 def stdio(asked: argparse.Namespace) -> int:

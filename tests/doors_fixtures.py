@@ -18,7 +18,8 @@ import uvicorn
 from gateway import answer
 from gateway.config import Config, ProviderSettings, ServerSettings, Token
 from gateway.doors.app import build
-from gateway.doors.serving import Server, listen
+from gateway.doors.listening import listen
+from gateway.doors.serving import Server
 from gateway.gateway import Answer, Gateway
 from gateway.steps import Step
 from providers._words import UNBOUNDED

@@ -11,6 +11,7 @@ from typing import Any
 
 from gateway import logs
 from gateway.doors import serving
+from gateway.doors.listening import listeners
 from gateway.doors.mcp import serve_stdio
 from gateway.gateway import Answer
 from gateway.steps import Step
@@ -54,6 +55,6 @@ if __name__ == "__main__":
     if sys.argv[1] == "http":
         if "hasty" in sys.argv:
             serving.GRACE_S = 0
-        serving.serve(gateway, reload=reload)
+        serving.serve(gateway, listeners(config), reload=reload)
     else:
         asyncio.run(serve_stdio(gateway))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,19 @@ import httpx2
 from tests.doors_fixtures import call
 
 ROOT = Path(__file__).parent.parent
+
+
+@contextmanager
+def logging_undone() -> Iterator[None]:
+    """All that the block does to logging is undone at its end."""
+    root, ours, theirs = logging.getLogger(), logging.getLogger("gateway"), logging.getLogger("providers")
+    levels, handlers = [(each, each.level) for each in (root, ours, theirs)], root.handlers[:]
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        for each, level in levels:
+            each.setLevel(level)
 
 
 class Ended(NamedTuple):
@@ -118,6 +132,11 @@ class Serving:
                     await self.client.get(f"{self.url}/healthz")
                     return
                 await asyncio.sleep(0.01)  # bound, and not listening yet
+
+    async def until_workers(self, *numbers: int, after: int = 0) -> dict[int, int]:
+        """Wait until these workers have said that they are ready: their processes, by number. Raises TimeoutError."""
+        lines = {each: rf"worker {each} is ready: process (\d+)" for each in numbers}
+        return {each: int((await self.until_logged(line, after=after))[1]) for each, line in lines.items()}
 
     async def reload(self) -> str:
         """Send SIGHUP: the line that says what came of it."""

@@ -13,8 +13,8 @@ import uvicorn
 
 from gateway.doors import patience, streamable
 from gateway.doors.app import build
+from gateway.doors.listening import listen
 from gateway.doors.patience import PatientProtocol
-from gateway.doors.serving import listen
 from gateway.gateway import Gateway
 from tests.doors_fixtures import call
 from tests.rooms import configured

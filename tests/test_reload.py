@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from gateway import servers
+from gateway import reloading
 from gateway.config import Config
 from gateway.logs import set_up
-from tests.processes import serving, written
+from tests.processes import logging_undone, serving, written
 from tests.rooms import ask, failing, running, told, tuned, used
 from tests.vendors import Played, configuration, success
 
@@ -173,14 +173,8 @@ async def test_a_reload_inside_one_process_closes_what_nobody_uses_any_more(play
 @pytest.fixture
 def logging_kept() -> Iterator[logging.Logger]:
     """The gateway's logger; all that a test does to logging is undone."""
-    root, ours, theirs = logging.getLogger(), logging.getLogger("gateway"), logging.getLogger("providers")
-    levels, handlers = [(each, each.level) for each in (root, ours, theirs)], root.handlers[:]
-    try:
-        yield ours
-    finally:
-        root.handlers[:] = handlers
-        for each, level in levels:
-            each.setLevel(level)
+    with logging_undone():
+        yield logging.getLogger("gateway")
 
 
 async def test_a_reload_that_breaks_leaves_the_old_log_and_hides_the_new_keys_all_the_same(
@@ -204,6 +198,6 @@ async def test_a_reload_that_breaks_leaves_the_old_log_and_hides_the_new_keys_al
         level = logging_kept.level
         monkeypatch.setattr(gateway, "reload", broken)
         with pytest.raises(RuntimeError):
-            await servers.reload(gateway)
+            await reloading.reload(gateway, {})
     assert logging_kept.level == level != logging.DEBUG
     assert capsys.readouterr().err.endswith(" ERROR gateway: with ***\n")

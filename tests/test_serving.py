@@ -21,9 +21,8 @@ import pytest
 
 from gateway import logs
 from gateway.doors.app import Draining, build
-from gateway.doors.serving import ListenError, listen, serve
+from gateway.doors.listening import ListenError, listen, listeners
 from tests.doors_fixtures import BEARER, HANDSHAKE, MODERN, TOKEN, FakeGateway, Served, call, modern, settings
-from tests.doors_process import reload
 
 ROOT = Path(__file__).parent.parent
 
@@ -186,7 +185,7 @@ def test_every_address_of_a_name_gets_the_same_free_port() -> None:
 
 def test_serving_the_network_without_a_token_is_refused() -> None:
     with pytest.raises(ListenError, match="WEBSEARCH_TOKEN"):
-        serve(FakeGateway(settings(host="0.0.0.0", port=0)), reload=reload)  # type: ignore[arg-type]
+        listeners(settings(host="0.0.0.0", port=0))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

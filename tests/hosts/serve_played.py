@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gateway import logs
 from gateway.config import Config, load
+from gateway.doors.listening import listeners
 from gateway.doors.serving import serve
 from gateway.gateway import Gateway
 from tests.doors_fixtures import TOKEN
@@ -54,7 +55,7 @@ def main() -> None:
     ready.wait(20)
     config = settled(played, int(sys.argv[1]))
     logs.set_up(config)
-    serve(Gateway(config), reload=nothing)
+    serve(Gateway(config), listeners(config), reload=nothing)
 
 
 if __name__ == "__main__":
