@@ -93,7 +93,8 @@ class Gateway:
             self.history = History(self.store, now)
             self.ledger = Ledger(self.store, now)
             self._memory = Memory(self.store, MemoryStore(now), self.clock, self.history, self.ledger)
-            self.current = await configured(self._config, self._memory, fresh_start=self._fresh_start)
+            fresh_start = self._fresh_start and opened.clears_auth
+            self.current = await configured(self._config, self._memory, fresh_start=fresh_start)
             stack.push_async_callback(self._close_current)
             tasks = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(tasks.cancel_scope.cancel)

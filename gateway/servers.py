@@ -38,7 +38,7 @@ def serve(asked: argparse.Namespace) -> int:
         sockets = listeners(config)
     except ListenError as refused:
         return _refuse(str(refused))
-    if config.server.workers > 1 and anyio.run(_begin_shared, config):
+    if config.server.workers > 1 and anyio.run(begin_shared, config):
         from gateway.doors.workers import Workers
 
         return Workers(config, sockets, lambda old: read_again(old, options)).serve()
@@ -51,7 +51,7 @@ def serve(asked: argparse.Namespace) -> int:
     return 0
 
 
-async def _begin_shared(config: Config) -> bool:
+async def begin_shared(config: Config) -> bool:
     """Whether workers can share the state. Then keys that are out for auth are tried again: no worker lets them."""
     from gateway.cooldowns import Cooldowns
     from gateway.keys import lanes
