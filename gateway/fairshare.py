@@ -3,7 +3,7 @@
 Two things are shared out. Places: so many calls may be under way at a time, in all and for each client. And turns: a
 cached answer is computed in one go, so a hundred calls let in together would be a hundred answers before anybody else
 is heard. So calls are let in one after the other, each when the one before it has ended or waits for something outside,
-and of those who ask, the client goes first that has had no turn for the longest time.
+and of those who ask, the client goes first that has had no turn for the longest time. One client alone needs no turns.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ class FairShare:
 
     def _go_on(self) -> None:
         """Let the next one in, or see to it that its time comes."""
-        if self._asking and not self._rounds_left:
-            self._let_in()
+        while self._asking and not self._rounds_left and self._let_in():
+            pass
         # while a call is under way and nobody asks there is nothing to count for
         if self._rounds_left and not self._counting and (self._asking or self._last is None):
             self._counting = True
@@ -130,13 +130,14 @@ class FairShare:
         self._rounds_left -= 1
         self._go_on()
 
-    def _let_in(self) -> None:
+    def _let_in(self) -> bool:
+        """Let in whose turn it is; False when there is no place for anybody who asks."""
         bounds = self._bounds()
         if self._under_way >= bounds.max_in_flight:
-            return
+            return False
         free = [line for line in self._asking if line.under_way < bounds.max_in_flight_per_client]
         if not free:
-            return
+            return False
         line = min(free, key=lambda each: each.last_turn)
         call = line.waiting.popleft()
         if not line.waiting:
@@ -145,6 +146,8 @@ class FairShare:
         line.last_turn = self._turns
         line.under_way += 1
         self._under_way += 1
-        self._last, self._rounds_left = call, ROUNDS
+        # who is the only client has nobody to take turns with, and turns cost a tenth of a cached answer
+        self._last, self._rounds_left = call, ROUNDS if len(bounds.tokens) > 1 else 0
         call.let_in = True
         call.tell()
+        return True

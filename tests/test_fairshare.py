@@ -17,7 +17,7 @@ from gateway.doors.app import Draining, build
 from gateway.doors.fair import Fair
 from gateway.fairshare import ROUNDS, ROUNDS_TO_ASK, Call, Crowded, FairShare
 from gateway.gateway import Answer
-from gateway.settings import Config, Defaults, ServerSettings
+from gateway.settings import Config, Defaults, ServerSettings, Token
 from gateway.steps import Step
 from tests.doors_fixtures import FakeGateway, Got, call, served, settings
 
@@ -28,11 +28,14 @@ class Room:
 
     in_all: int = 1024
     per_client: int = 256
+    tokens: tuple[Token, ...] = tuple(Token(name, f"token-{name}") for name in "abc")
     steps: list[Callable[[], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.share = FairShare(
-            lambda: ServerSettings(max_in_flight=self.in_all, max_in_flight_per_client=self.per_client),
+            lambda: ServerSettings(
+                max_in_flight=self.in_all, max_in_flight_per_client=self.per_client, tokens=self.tokens
+            ),
             self.steps.append,
         )
 
@@ -82,6 +85,16 @@ def test_calls_that_compute_go_one_after_the_other() -> None:
     for number in range(3):
         assert [each.let_in for each in calls] == [at <= number for at in range(3)]
         room.computed(calls[number])
+
+
+@pytest.mark.parametrize("tokens", [(), (Token("a", "token-a"),)])
+def test_the_only_client_there_is_needs_no_turns_but_has_its_bounds(tokens: tuple[Token, ...]) -> None:
+    room = Room(tokens=tokens, per_client=3)
+    calls = room.join("a", 5)
+    assert let_in(calls) == 3
+    room.share.leave(calls[0])
+    assert let_in(calls) == 4
+    assert room.steps == []
 
 
 def test_a_call_that_ends_in_the_round_in_which_it_came_leaves_its_turn_to_the_next_round() -> None:

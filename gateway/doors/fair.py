@@ -13,6 +13,9 @@ from gateway.gateway import Gateway
 
 RETRY_AFTER = (b"retry-after", b"1")
 
+WATCHED_AFTER_S = 0.1
+"""Seconds after which a waiting call is watched for its caller's leaving: a task would cost more than most waits do."""
+
 
 class Fair:
     """ASGI middleware behind Access: calls that somebody was let in for take turns by client; the rest goes through.
@@ -58,14 +61,18 @@ class Fair:
                 message = await receive()
             self._share.give_up(call)
 
-        watching = asyncio.create_task(watch())
+        loop = asyncio.get_running_loop()
         limit_s = self._gateway.config.total_budget_ms / 1000
-        too_late = asyncio.get_running_loop().call_later(limit_s, self._share.give_up, call)
+        watching: list[asyncio.Task[None]] = []
+        look_closer = loop.call_later(WATCHED_AFTER_S, lambda: watching.append(loop.create_task(watch())))
+        too_late = loop.call_later(limit_s, self._share.give_up, call)
         try:
             await call.until_decided()
         finally:
+            look_closer.cancel()
             too_late.cancel()
-            watching.cancel()
+            for task in watching:
+                task.cancel()
 
         async def receive_again() -> Message:
             return held.pop(0) if held else await receive()
