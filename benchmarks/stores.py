@@ -1,4 +1,4 @@
-"""Microseconds per store verb, in each home: `python benchmarks/stores.py [ROUNDS]`."""
+"""Microseconds per store verb, in each home: `python benchmarks/stores.py [ROUNDS [REDIS_URL]]`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gateway.stores import Store
 from gateway.stores.memory import MemoryStore
+from gateway.stores.redis import RedisStore
 from gateway.stores.sqlite import SQLiteStore
 
 ANSWER = b"x" * 15_000
@@ -48,15 +49,31 @@ async def measure(store: Store, rounds: int) -> dict[str, float]:
     return found
 
 
+async def measure_together(store: Store, rounds: int, callers: int = 200) -> float:
+    """Microseconds of one `count` when so many call at once."""
+    started = time.perf_counter()
+    for _ in range(rounds // callers):
+        await asyncio.gather(*(store.count("together", None) for _ in range(callers)))
+    taken = (time.perf_counter() - started) / (rounds // callers * callers) * 1e6
+    await store.aclose()
+    return taken
+
+
 def main() -> None:
     """Print one line a verb."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
     with tempfile.TemporaryDirectory() as folder:
-        memory = asyncio.run(measure(MemoryStore(), rounds))
-        sqlite = asyncio.run(measure(SQLiteStore(Path(folder)), rounds))
-    print(f"{'µs per verb':16}{'memory':>10}{'sqlite':>10}")
-    for name in memory:
-        print(f"{name:16}{memory[name]:10.1f}{sqlite[name]:10.1f}")
+        homes: dict[str, Store] = {"memory": MemoryStore(), "sqlite": SQLiteStore(Path(folder))}
+        if len(sys.argv) > 2:
+            homes["redis"] = RedisStore(sys.argv[2], "benchmark")
+        found = {
+            name: asyncio.run(measure(store, rounds))
+            | {"count, 200 at once": asyncio.run(measure_together(store, rounds))}
+            for name, store in homes.items()
+        }
+    print(f"{'µs per verb':20}" + "".join(f"{name:>10}" for name in found))
+    for verb in found["memory"]:
+        print(f"{verb:20}" + "".join(f"{each[verb]:10.1f}" for each in found.values()))
 
 
 if __name__ == "__main__":

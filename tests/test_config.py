@@ -224,15 +224,24 @@ def test_null_says_the_same_as_leaving_out(home: Home) -> None:
         ({"server": {"allowed_origins": ["https://b/x"]}}, {}, "server.allowed_origins: entry 1 must be an origin"),
         ({"server": {"allow_query_token": "yes"}}, {}, "server.allow_query_token: must be true or false, not text"),
         ({"server": {"allow_path_token": 1}}, {}, "server.allow_path_token: must be true or false, not 1"),
-        ({"state": {"type": "redis"}}, {}, "state.type: Redis is not supported yet"),
-        ({"state": {"type": "sqlte"}}, {}, "state.type: must be one of 'sqlite', 'memory'; did you mean 'sqlite'?"),
+        ({"server": {"workers": 0}}, {}, "server.workers: must be a whole number from 1 to 64, not 0"),
+        ({"server": {"workers": 65}}, {}, "server.workers: must be a whole number from 1 to 64, not 65"),
+        ({"server": {"max_in_flight": 0}}, {}, "server.max_in_flight: must be a whole number from 1"),
+        ({"server": {"max_in_flight_per_client": 0}}, {}, "server.max_in_flight_per_client: must be a whole number"),
+        ({"state": {"type": "sqlte"}}, {}, "state.type: must be one of 'sqlite', 'memory', 'redis'; did you mean"),
+        ({"state": {"type": "redis"}}, {}, "state.url: is needed with the type 'redis': redis://host:6379/0"),
+        ({"state": {"url": "http://:canary@h"}}, {}, "state.url: must be an address such as redis://host:6379/0"),
+        ({"state": {"url": "redis://:canary@h:port"}}, {}, "state.url: must be an address such as redis://"),
+        ({"state": {"url": "redis:///canary"}}, {}, "state.url: must be an address such as redis://"),
+        ({"state": {"prefix": "two words"}}, {}, "state.prefix: must be letters, digits and _ . : -, at most 64"),
+        ({"state": {"prefix": ""}}, {}, "state.prefix: must be letters, digits and _ . : -, at most 64"),
         ({"state": {"path": "state"}}, {}, "state.path: must be the whole path of a folder"),
         ({}, {"WEBSEARCH_PORT": "65536"}, "WEBSEARCH_PORT: must be a whole number from 0 to 65535"),
         ({}, {"WEBSEARCH_PORT": "tcp://10.0.0.1:8787"}, "WEBSEARCH_PORT: must be a whole number from 0 to 65535"),
         ({}, {"WEBSEARCH_HOST": "two words"}, "WEBSEARCH_HOST: must be a host name or an IP address"),
-        ({}, {"WEBSEARCH_STATE": "redis://:canary@r:6379"}, "WEBSEARCH_STATE: Redis is not supported yet"),
-        ({}, {"WEBSEARCH_STATE": "memroy"}, "WEBSEARCH_STATE: must be 'memory', or the path of a folder"),
-        ({}, {"WEBSEARCH_STATE": "file:///var/x"}, "WEBSEARCH_STATE: must be 'memory', or the path of a folder"),
+        ({}, {"WEBSEARCH_STATE": "redis://:canary@:6379"}, "WEBSEARCH_STATE: must be an address such as redis://"),
+        ({}, {"WEBSEARCH_STATE": "memroy"}, "WEBSEARCH_STATE: must be 'memory', the path of a folder, or redis://"),
+        ({}, {"WEBSEARCH_STATE": "file:///canary"}, "WEBSEARCH_STATE: must be 'memory', the path of a folder, or"),
     ],
 )
 def test_a_fault_in_server_or_state_ends_the_program(
@@ -241,6 +250,21 @@ def test_a_fault_in_server_or_state_ends_the_program(
     (complaint,) = home.complaints(content, **environ)
     assert complaint.startswith(place)
     assert "canary" not in complaint
+
+
+@pytest.mark.parametrize(
+    ("content", "environ", "place"),
+    [
+        ({"state": {"type": "redis", "url": "redis://r"}}, {}, "state.type"),
+        (None, {"WEBSEARCH_STATE": "rediss://:canary@r"}, "WEBSEARCH_STATE"),
+    ],
+)
+def test_a_server_for_the_state_needs_the_package_that_talks_to_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch, content: object, environ: dict[str, str], place: str
+) -> None:
+    monkeypatch.setattr("gateway.config.find_spec", lambda name: None)
+    needs = f"{place}: needs the package redis: pip install 'websearch-gateway[redis]'"
+    assert home.complaints(content, **environ) == (needs,)
 
 
 def test_a_fault_that_ends_the_program_comes_with_all_others(home: Home) -> None:
@@ -277,6 +301,9 @@ SETTING = st.sampled_from(
         "token",
         "port",
         "path",
+        "url",
+        "prefix",
+        "workers",
         "local_qps",
         "EXA_API_KEY",
         "SEARXNG_URL",
@@ -289,7 +316,18 @@ VALUE = st.recursive(
     | st.floats()
     | st.text(max_size=9)
     | st.sampled_from(
-        ["canary-01234567", "brave", "searxng", "http://u:canary-01234567@h", "monthly", "[::1", "${X}", "\ud800"]
+        [
+            "canary-01234567",
+            "brave",
+            "searxng",
+            "http://u:canary-01234567@h",
+            "redis://u:canary-01234567@h",
+            "redis",
+            "monthly",
+            "[::1",
+            "${X}",
+            "\ud800",
+        ]
     ),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(SETTING, inner, max_size=4),
     max_leaves=12,

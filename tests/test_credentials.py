@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import Config, ConfigUnparsable, load
+from gateway.config import Config, ConfigUnparsable, load, show
 from gateway.credentials import home, is_open
 
 LEFT_OUT = "quotes, spaces or line ends around the value were left out"
@@ -256,6 +256,30 @@ def test_the_same_address_twice_counts_once() -> None:
     config = load({"SEARXNG_URL": "s.example, http://s.example"})
     assert keys(config, "searxng") == ("http://s.example",)
     assert config.warnings == ("SEARXNG_URL: holds the same address twice; the second is dropped",)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# the address of the state
+
+
+@pytest.mark.parametrize("name", ["WEBSEARCH_STATE", "WEBSEARCH_STATE_FILE"])
+def test_the_address_of_the_state_may_hold_a_password_and_stand_in_a_file(tmp_path: Path, name: str) -> None:
+    address = "rediss://ada:p%40ss-word-1815@r.example:6380/0?ssl_keyfile=canary"
+    value = str(written(tmp_path, f"{address}\n")) if name.endswith("_FILE") else address
+    config = load({name: value})
+    assert (config.errors, config.warnings, config.state.url) == ((), (), address)
+    assert {"p%40ss-word-1815", "p@ss-word-1815"} <= set(config.secrets)
+    shown = show(config)
+    assert shown["state"]["url"] == {"value": "rediss://r.example:6380/0", "from": config.origins["state.type"]}
+    told = json.dumps(shown) + repr(config)
+    assert not [secret for secret in ("ada", "1815", "canary") if secret in told]
+
+
+def test_a_file_that_holds_no_address_for_the_state_is_told_without_its_content(tmp_path: Path) -> None:
+    (complaint,) = complaints(WEBSEARCH_STATE_FILE=str(written(tmp_path, "redis://:canary@r.example:port")))
+    assert complaint.startswith("WEBSEARCH_STATE_FILE: must be an address such as redis://host:6379/0")
+    assert "canary" not in complaint
+    assert complaints(WEBSEARCH_STATE_FILE=str(tmp_path / "nothing"))[0].startswith("WEBSEARCH_STATE_FILE: ")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -119,6 +119,15 @@ SAMPLES: dict[str, tuple[Any, Any]] = {
 }
 
 
+FITTING = {
+    # where not every value of the type will do
+    "providers[].name": "brave",
+    "providers[].quota.reset_day": 31,
+    "server.workers": 4,
+    "state.url": "rediss://:0123456789abcdef@redis.example.com:6379/0",
+}
+
+
 def at(place: str, value: Any) -> dict[str, Any]:
     """A configuration that says nothing but `value` at `place`, and what has to stand beside it."""
     section, _, rest = place.partition(".")
@@ -130,6 +139,8 @@ def at(place: str, value: Any) -> dict[str, Any]:
     if rest.startswith("tokens[]."):
         token = {"name": "n", "token": "0123456789abcdef"} | next(iter(whole.values()))
         return {"server": {"tokens": [token]}}
+    if place == "state.type":
+        whole |= {"url": "redis://redis.example.com"}
     return {section: whole}
 
 
@@ -148,11 +159,7 @@ def test_every_setting_takes_the_type_that_the_page_names_and_no_other(tmp_path:
         else:
             good, bad = ([value] for value in SAMPLES[kind])
         for value in good:
-            if place == "providers[].name":
-                value = "brave"
-            elif place.endswith("reset_day"):
-                value = 31
-            wrong = complaints(tmp_path, at(place, value))
+            wrong = complaints(tmp_path, at(place, FITTING.get(place, value)))
             # a kind of budget may need its limit beside it
             assert [each for each in wrong if "budget needs one" not in each] == [], (place, value)
         for value in bad:

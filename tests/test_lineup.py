@@ -196,6 +196,13 @@ def test_rests_are_capped_by_provider_then_vendor_then_default(home: Home) -> No
             assert each.cooldown_max_s == (7 if own is None else own)
 
 
+def test_a_vendors_own_count_is_asked_for_as_often_as_is_set_and_never_without(home: Home) -> None:
+    assert brave(home).vendor_usage_every_s == 0
+    assert brave(home, vendor_usage_every_s=0.5).vendor_usage_every_s == 0.5
+    shown = show(home.load({"providers": [{"name": "brave", "vendor_usage_every_s": 900}]}))
+    assert shown["providers"]["brave"]["vendor_usage_every_s"] == {"value": 900, "from": "file"}
+
+
 def test_time_limits_are_the_providers_then_the_slow_vendors_then_the_default(home: Home) -> None:
     assert brave(home, timeout_ms=1).timeout_ms == 1
     config = home.load({"defaults": {"timeout_ms": 4000}})

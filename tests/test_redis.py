@@ -405,6 +405,7 @@ async def played(**replies: str) -> AsyncIterator[str]:
         ("-MOVED 3999 127.0.0.1:6381", "is part of a cluster, which is not supported"),
         ("-ERR max number of clients reached", "ended the connection: max number of clients reached"),
         ("-ERR unknown command `EVALSHA`", "refuses: unknown command `EVALSHA`"),
+        (":many", "cannot be used: invalid literal for int() with base 10: b'many'"),
         ("HTTP/1.1 400 Bad Request", "cannot be used: Protocol Error: b'HTTP/1.1 400 Bad Request'"),
     ],
 )

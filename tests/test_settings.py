@@ -91,8 +91,12 @@ def test_reading_the_configuration_loads_neither_the_protocol_nor_the_server() -
         ("cache", "max_entries", 1),
         ("cache", "stale_if_error_s", 60),
         ("state", "type", "memory"),
+        ("state", "prefix", "team-7:search.web"),
         ("server", "host", "::1"),
         ("server", "port", 0),
+        ("server", "workers", 4),
+        ("server", "max_in_flight", 20),
+        ("server", "max_in_flight_per_client", 5),
         ("server", "allow_query_token", True),
         ("server", "allow_path_token", True),
     ],
@@ -130,6 +134,39 @@ def test_the_state_folder_is_what_file_or_variable_name(
     assert home.load({"state": {"type": "memory", "path": "/x"}}).warnings == (
         "state.path: is not used: memory needs no folder",
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "url"),
+    [
+        ("redis://r:6379/0", "redis://r:6379/0"),
+        ("rediss://user:pw@r.example/2?ssl_ca_certs=/own.pem", "rediss://user:pw@r.example/2?ssl_ca_certs=/own.pem"),
+        ("unix:///run/redis.sock?db=2", "unix:///run/redis.sock?db=2"),
+        ("redis://[::1]:6379", "redis://[::1]:6379"),
+        ("valkey://v", "redis://v"),
+        ("valkeys://v:7000/1", "rediss://v:7000/1"),
+    ],
+)
+def test_the_state_is_in_the_server_that_file_or_variable_name(home: Home, written: str, url: str) -> None:
+    content = {"state": {"type": "redis", "url": written, "prefix": "team"}}
+    by_file, by_variable = home.load(content), load({"WEBSEARCH_STATE": written})
+    assert (by_file.errors, by_file.warnings, by_variable.errors, by_variable.warnings) == ((), (), (), ())
+    assert (by_file.state.type, by_file.state.url, by_file.state.prefix) == ("redis", url, "team")
+    assert (by_variable.state.type, by_variable.state.url, by_variable.state.prefix) == ("redis", url, "websearch")
+
+
+def test_where_the_variable_puts_the_state_the_files_address_does_not_count(home: Home) -> None:
+    content = {"state": {"type": "redis", "url": "redis://file", "prefix": "team"}}
+    elsewhere = home.load(content, WEBSEARCH_STATE="redis://variable").state
+    assert (elsewhere.type, elsewhere.url, elsewhere.prefix) == ("redis", "redis://variable", "team")
+    memory = home.load(content, WEBSEARCH_STATE="memory").state
+    assert (memory.type, memory.url, memory.path) == ("memory", None, None)
+
+
+def test_parts_of_the_state_that_its_type_has_no_use_for_are_warned_of(home: Home) -> None:
+    assert home.load({"state": {"url": "redis://r"}}).warnings == ("state.url: is not used: sqlite has no server",)
+    folder = home.load({"state": {"type": "redis", "url": "redis://r", "path": "/x"}})
+    assert (folder.warnings, folder.state.path) == (("state.path: is not used: redis needs no folder",), None)
 
 
 def test_variables_beat_the_file(home: Home) -> None:
@@ -216,7 +253,7 @@ def test_kubernetes_own_variables_are_no_slips_of_the_pen() -> None:
 
 
 def test_nothing_that_is_shown_holds_a_secret(home: Home) -> None:
-    secrets = [f"canary-{number:08}" for number in range(8)]
+    secrets = [f"canary-{number:08}" for number in range(10)]
     config = home.load(
         {
             "server": {"tokens": [{"name": "cursor", "token": secrets[0], "daily_limit": 5}]},
@@ -225,6 +262,7 @@ def test_nothing_that_is_shown_holds_a_secret(home: Home) -> None:
                 {"name": "exa", "base_url": f"https://u:{secrets[2]}@relay.example/?k={secrets[3]}"},
                 {"name": "brave", "proxy": f"http://u:{secrets[4]}@p.example"},
             ],
+            "state": {"type": "redis", "url": f"redis://u:{secrets[8]}@r.example/1?ssl_password={secrets[9]}"},
         },
         EXA_API_KEY=secrets[5],
         SEARXNG_URL=f"https://u:{secrets[6]}@s.example",
@@ -243,6 +281,7 @@ def test_nothing_that_is_shown_holds_a_secret(home: Home) -> None:
         "from": "file",
     }
     assert shown["network"]["proxy"] == {"value": "http://p.example", "from": "env HTTPS_PROXY"}
+    assert shown["state"]["url"] == {"value": "redis://r.example/1", "from": "file"}
     assert shown["providers"]["exa"]["base_url"] == {"value": "https://relay.example/", "from": "file"}
     assert shown["chain"] == {"value": ["exa", "brave"], "from": "file"}
 

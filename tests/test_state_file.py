@@ -138,6 +138,31 @@ async def test_an_old_sqlite_gives_memory_and_a_warning(tmp_path: Path, monkeypa
     assert "3.35.0 is needed" in opened.warnings[0]
 
 
+async def test_memory_does_not_stand_in_where_several_processes_would_each_have_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "state").touch()
+    opened = await open_store(StateSettings(path=tmp_path / "state"), stands_in=False)
+    assert isinstance(opened.store, SQLiteStore)
+    assert str(tmp_path / "state" / FILE_NAME) in opened.warnings[0]
+    with pytest.raises(StoreUnavailable, match="cannot be written"):
+        await opened.store.spend("tavily", 1, None)
+    (tmp_path / "state").unlink()
+    assert await opened.store.spend("tavily", 1, None) == 1
+    await opened.store.aclose()
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
+    old = await open_store(StateSettings(path=tmp_path), stands_in=False)
+    assert isinstance(old.store, SQLiteStore)
+    assert "3.35.0 is needed" in old.warnings[0]
+
+
+async def test_a_start_by_hand_may_clear_what_only_this_machine_knows(tmp_path: Path) -> None:
+    for settings in (StateSettings("memory"), StateSettings(path=tmp_path)):
+        opened = await open_store(settings)
+        assert opened.clears_auth
+        await opened.store.aclose()
+
+
 async def test_a_file_that_becomes_read_only_says_so_and_works_again_when_it_is_not(open_folder: Path) -> None:
     store = SQLiteStore(open_folder)
     await store.count("a", None)

@@ -111,7 +111,7 @@ class Line:
                 except ResponseError as refusal:
                     reply = refusal
                 self._heard(reply)
-        except (RedisError, OSError) as error:
+        except (RedisError, OSError, ValueError) as error:  # a ValueError: bytes that are no reply
             self._end(error)
         finally:
             if sending is not None:
