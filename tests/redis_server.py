@@ -47,11 +47,12 @@ class RedisServer:
     """A server on a Unix socket in a folder of its own, which it keeps nothing in unless `options` say so."""
 
     def __init__(self, *options: str) -> None:
+        program = binary()
         # not in the test's own folder: the path of a socket has room for about a hundred characters
         self.folder = Path(tempfile.mkdtemp(prefix="websearch-redis-"))
         self.socket = self.folder / "socket"
         self.url = f"unix://{self.socket}"
-        self._command = [binary(), "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.folder)]
+        self._command = [program, "--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.folder)]
         self._command += ["--save", "", *options]
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
