@@ -314,13 +314,17 @@ async def test_ctrl_c_reaches_the_whole_group_and_ends_it_without_a_word_even_wh
     )
     assert process.stderr is not None
     lines = [b""]
-    async with asyncio.timeout(20):
-        while b"worker 2 is started" not in lines[-1]:
-            lines.append(await process.stderr.readline())
-            assert lines[-1], lines
-        os.killpg(process.pid, signal.SIGINT)
-        lines.append(await process.stderr.read())
-        assert await process.wait() == 0
+    try:
+        async with asyncio.timeout(20):
+            while b"worker 2 is started" not in lines[-1]:
+                lines.append(await process.stderr.readline())
+                assert lines[-1], lines
+            os.killpg(process.pid, signal.SIGINT)
+            lines.append(await process.stderr.read())
+            assert await process.wait() == 0
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
     assert b"Traceback" not in b"".join(lines)
     assert b"stopping, and 2 workers with us" in lines[-1]
 
