@@ -54,6 +54,8 @@ class Admission:
         self.cooldowns = cooldowns
         self._store = store
         self._clock = clock
+        self._taken: dict[Lane, tuple[str, int]] = {}
+        """The last count of each budget, and its name: a server that was started without its data goes on from there"""
 
     async def admit(self, visit: Visit) -> Ticket | Step | Reply:
         """A ticket; else the skip that says why not, or the reply of an adapter that has nothing sensible to send."""
@@ -129,8 +131,12 @@ class Admission:
         # nobody may be counted for a search that its last caller has left: the store's verbs need not stop for that
         await anyio.lowlevel.checkpoint_if_cancelled()
         now = self._clock.wall()
-        if not await budgets.reserve(self._store, lane, now):
+        name = budgets.counter(lane, budgets.period(lane.budget, now))
+        last_name, last = self._taken.get(lane, ("", 0))
+        taken = await budgets.reserve(self._store, lane, now, last if name == last_name else 0)
+        if taken is None:
             return self._spent(lane, lane.budget.limit or 0, now)
+        self._taken[lane] = name, max(taken, last if name == last_name else 0)
         return None
 
     def _spent(self, lane: Lane, used: int, now: float) -> Step:

@@ -69,19 +69,22 @@ def counter(lane: Lane, current: Period) -> str:
     return f"budget:{lane.narrow}:{kind}:{current.label}"
 
 
-async def reserve(store: Store, lane: Lane, now: float) -> bool:
-    """Take one unit in one atomic step; False when the limit is reached."""
+async def reserve(store: Store, lane: Lane, now: float, at_least: int = 0) -> int | None:
+    """Take one unit in one atomic step: the units taken then, None when the limit is reached.
+
+    `at_least` is how many the caller knows to be taken in this period.
+    """
     current = period(lane.budget, now)
     name = counter(lane, current)
     if lane.budget.limit is None:
-        await store.count(name, current.ends)
-        return True
-    if await store.spend(name, lane.budget.limit, current.ends) is None:
-        return False
+        return await store.count(name, current.ends)
+    taken = await store.spend(name, lane.budget.limit, current.ends, at_least)
+    if taken is None:
+        return None
     today = _day(lane.budget, now)
     with suppress(StoreUnavailable):  # the unit is taken, and only the forecast misses this count
         await store.count(_of_day(lane, today), today.began + DAYS_KEPT_S)
-    return True
+    return taken
 
 
 async def used(store: Store, lane: Lane, now: float) -> int:

@@ -203,7 +203,7 @@ def cost(gateway: Gateway) -> Finding:
     """What `live` will spend."""
     told = [each for each in gateway.current.candidates if _tells(each)]
     searched = [each for each in gateway.current.candidates if not _tells(each)]
-    parts = [f"asks {_names(told)} what is left, which is no search"] if told else []
+    parts = [f"asks {_names(told)} what is left, which is no search, or one where that is not told"] if told else []
     parts += [f"asks {_names(searched)} one search with each key; these count in their budgets"] if searched else []
     return Finding("live", "cost", "note", "; ".join(parts) or "nothing: there is nobody to ask")
 
@@ -211,12 +211,16 @@ def cost(gateway: Gateway) -> Finding:
 async def live(gateway: Gateway) -> AsyncIterator[Finding]:
     """Ask with each key what is left, where there is an endpoint for it, else one search, made as any search is.
 
-    A "note" is an endpoint that does not tell: whether the key works is unknown then.
+    An endpoint that does not tell is noted, for that says nothing of the key; the search does.
     """
     for candidate in gateway.current.candidates:
         for lane in candidate.lanes:
             name = f"{candidate.name} #{lane.number}" if len(candidate.lanes) > 1 else candidate.name
-            yield await (_usage if _tells(candidate) else _search)(gateway, candidate, lane, name)
+            if _tells(candidate):
+                yield (told := await _usage(gateway, candidate, lane, name))
+                if told.verdict != "note":
+                    continue
+            yield await _search(gateway, candidate, lane, name)
 
 
 def _tells(candidate: Candidate) -> bool:
@@ -235,8 +239,7 @@ async def _usage(gateway: Gateway, candidate: Candidate, lane: Lane, name: str) 
             return await _well(gateway, candidate, lane, name, f"says {told.remaining}{of} left")
         return Finding("live", name, "warning", f"says 0{of} left", MEANING[Outcome.QUOTA_EXHAUSTED][1])
     words = " ".join(part for part in ("does not tell what is left:", told.outcome, told.detail, told.message) if part)
-    advice = f"that says nothing of the key; `websearch-gateway search TEXT --provider {candidate.name}` would"
-    return Finding("live", name, "note", words, advice)
+    return Finding("live", name, "note", words)
 
 
 async def _search(gateway: Gateway, candidate: Candidate, lane: Lane, name: str) -> Finding:

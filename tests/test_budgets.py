@@ -142,7 +142,7 @@ def store(time: HandTime) -> MemoryStore:
 
 
 async def spend(store: MemoryStore, time: HandTime, budget: Budget, times: int) -> list[bool]:
-    return [await budgets.reserve(store, with_budget(budget), time.now) for _ in range(times)]
+    return [await budgets.reserve(store, with_budget(budget), time.now) is not None for _ in range(times)]
 
 
 async def used(store: MemoryStore, time: HandTime, budget: Budget) -> int:

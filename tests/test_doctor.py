@@ -231,7 +231,7 @@ async def test_it_says_first_what_it_will_spend(played: Played) -> None:
     keys = {"BOCHA_API_KEY": "sk-one-1111,sk-two-2222"}
     async with running(played, ["bocha", "tavily", "brave"], keys=keys) as gateway:
         assert doctor.cost(gateway).words == (
-            "asks tavily what is left, which is no search; "
+            "asks tavily what is left, which is no search, or one where that is not told; "
             "asks bocha (2 keys), brave one search with each key; these count in their budgets"
         )
     async with running(played, ["bocha"], keys={"BOCHA_API_KEY": ""}) as gateway:
@@ -267,16 +267,17 @@ async def test_each_key_is_asked_once_and_every_answer_is_one_sentence(played: P
     }
 
 
-async def test_an_endpoint_that_does_not_tell_leaves_the_key_unknown(played: Played) -> None:
-    played.script("tavily", usage(status=429))
+async def test_where_the_endpoint_does_not_tell_a_search_does(played: Played) -> None:
+    played.script("tavily", usage(status=429), failing(401))
     async with running(played, ["tavily"]) as gateway:
-        tavily = (await asked_live(gateway))["tavily"]
+        told, searched = [each async for each in doctor.live(gateway)]
         status = await gateway.status()
-        assert await rest(gateway, "tavily") is None
-        assert doctor.can_answer(status, [tavily])
-    assert (tavily.verdict, tavily.words) == ("note", "does not tell what is left: rate_limited http_429")
-    assert "says nothing of the key" in tavily.advice
-    assert len(asked_usage(played)) == played.count() == 1
+        assert (await rest(gateway, "tavily") or ("", 0))[0] == "auth_failure"
+        assert not doctor.can_answer(status, [told, searched])
+    assert (told.verdict, told.words) == ("note", "does not tell what is left: rate_limited http_429")
+    assert (searched.verdict, searched.words) == ("fault", "key refused: http_401")
+    assert len(asked_usage(played)) == 1
+    assert played.count() == 2
 
 
 async def test_what_the_endpoint_says_is_remembered_and_nothing_left_is_no_answer(played: Played) -> None:
@@ -348,7 +349,9 @@ async def test_live_as_json_tells_its_cost_on_the_side_and_no_secret_anywhere(pl
     told = await run(played, tmp_path, "--live", "--json")
     assert told.code == 0
     assert told.json["can_answer"] is True
-    assert told.err.startswith("live: asks tavily what is left, which is no search; asks bocha one search")
+    assert told.err.startswith(
+        "live: asks tavily what is left, which is no search, or one where that is not told; asks bocha one search"
+    )
     live = [each for each in told.json["findings"] if each["section"] == "live"]
     assert [(each["what"], each["verdict"]) for each in live] == [
         ("cost", "note"),

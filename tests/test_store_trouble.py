@@ -96,3 +96,17 @@ async def test_the_status_tells_and_stops_telling(played: Played, time: HandTime
         status = await gateway.status()
         assert status["state"]["error"] is None
         assert (status["cache"]["hits"], status["cache"]["misses"]) == (0, 3)
+
+
+async def test_a_store_that_comes_back_without_its_data_gets_the_count_again(
+    played: Played, time: HandTime, tmp_path: Path
+) -> None:
+    chain = [tuned("tavily", quota={"limit": 3}), "searxng"]
+    async with running(played, chain, time=time, state=sqlite(tmp_path)) as gateway:
+        assert [used(await ask(gateway, f"moss {number}")) for number in range(2)] == ["tavily"] * 2
+        for each in tmp_path.iterdir():
+            each.unlink()
+        assert used(await ask(gateway, "two")) == "tavily"
+        assert await counted(gateway, "tavily") == 3
+        answer = await ask(gateway, "three")
+    assert (used(answer), told(answer)) == ("searxng", ["tavily skipped:quota_local 3/3"])

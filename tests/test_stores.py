@@ -198,6 +198,21 @@ async def test_what_is_spent_and_what_is_counted_are_one_kind(home: Home) -> Non
     assert await home.store.counted(["cursor"]) == {}
 
 
+async def test_a_store_that_lost_counts_goes_on_from_what_a_caller_knows(home: Home) -> None:
+    assert await home.store.spend("tavily", 10, home.now() + 60, at_least=7) == 8
+    assert await home.store.spend("tavily", 10, home.now() + 60, at_least=3) == 9
+    assert await home.store.spend("tavily", 10, home.now() + 60, at_least=10) is None
+    assert await home.store.counted(["tavily"]) == {"tavily": 9}
+    assert await home.store.spend("brave", 10, None, at_least=10) is None
+    assert await home.store.counted(["brave"]) == {}
+
+
+async def test_what_a_caller_knows_counts_in_a_new_period_too(home: Home) -> None:
+    await home.store.spend("tavily", 10, home.now() + 60)
+    home.advance(60)
+    assert await home.store.spend("tavily", 10, home.now() + 60, at_least=4) == 5
+
+
 async def test_forty_callers_with_five_units_left_get_five(home: Home) -> None:
     spent = await asyncio.gather(*(home.store.spend("tavily", 5, home.now() + 60) for _ in range(40)))
     assert sorted(each for each in spent if each) == [1, 2, 3, 4, 5]

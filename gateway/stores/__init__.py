@@ -26,7 +26,8 @@ class Turn(NamedTuple):
 class StoreUnavailable(Exception):  # noqa: N818 -- it is a state, and reads as one
     """The store cannot answer now: locked for too long, full, damaged, unreachable. The words say what, no secrets.
 
-    Nothing was changed by the verb that raised it. The next verb may succeed: a store recovers by itself.
+    What the verb that raised it was to take is taken by nobody else: it may be gone, never given twice. The next verb
+    may succeed: a store recovers by itself.
     """
 
 
@@ -46,9 +47,10 @@ class Store(Protocol):
     async def resting(self, keys: Sequence[str]) -> dict[str, Rest]:
         """Those of `keys` that rest now."""
 
-    async def spend(self, key: str, limit: int, expires: float | None) -> int | None:
+    async def spend(self, key: str, limit: int, expires: float | None, at_least: int = 0) -> int | None:
         """Take one unit: the count after it; None, with the count unchanged, when `limit` is reached.
 
+        `at_least` is what the caller knows to be taken already: a store that has lost counts goes on from there.
         The count starts again at nothing once `expires` has passed (None: never). While a count lives, a later
         `expires` replaces its own and an earlier one does not: a caller whose clock is behind ends no period.
         """

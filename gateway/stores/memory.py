@@ -60,12 +60,13 @@ class MemoryStore:
         now = self._clock()
         return {key: rest for key in keys if (rest := self._rests.get(key)) and rest.until > now}
 
-    async def spend(self, key: str, limit: int, expires: float | None) -> int | None:
+    async def spend(self, key: str, limit: int, expires: float | None, at_least: int = 0) -> int | None:
         before = self._living(key, self._now_to_write(), expires)
-        if before.value >= limit:
+        taken = max(before.value, at_least)
+        if taken >= limit:
             return None
-        self._counts[key] = _Count(before.value + 1, before.lasting(expires))
-        return before.value + 1
+        self._counts[key] = _Count(taken + 1, before.lasting(expires))
+        return taken + 1
 
     async def turn(self, key: str, interval_ms: int, at_most_ms: int) -> Turn:
         now = int(self._now_to_write() * 1000)

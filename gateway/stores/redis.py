@@ -70,16 +70,20 @@ return found
 ADD = _script("""
 local said = redis.call('GET', KEYS[2])
 if said then return tonumber(said) end
-local limit, life = tonumber(ARGV[2]), tonumber(ARGV[3])
-if limit and tonumber(redis.call('GET', KEYS[1]) or 0) >= limit then return false end
+local limit, life, lost = tonumber(ARGV[2]), tonumber(ARGV[3]), 0
+if limit then
+  local before, known = tonumber(redis.call('GET', KEYS[1]) or 0), tonumber(ARGV[4])
+  if math.max(before, known) >= limit then return false end
+  lost = math.max(known - before, 0)
+end
 local left = redis.call('PTTL', KEYS[1])
-local after = redis.call('INCRBY', KEYS[1], ARGV[1])
+local after = redis.call('INCRBY', KEYS[1], ARGV[1] + lost)
 if not life then
   redis.call('PERSIST', KEYS[1])
 elseif left ~= -1 and life > left or left == -2 then
   redis.call('PEXPIRE', KEYS[1], life)
 end
-redis.call('SET', KEYS[2], after, 'PX', ARGV[4])
+redis.call('SET', KEYS[2], after, 'PX', ARGV[5])
 return after
 """)
 
@@ -197,8 +201,8 @@ class RedisStore:
         rests = (each.decode().split(" ", 2) for each in found)
         return {keys[int(number) - 1]: Rest(now + int(left) / 1000, why) for number, left, why in rests}
 
-    async def spend(self, key: str, limit: int, expires: float | None) -> int | None:
-        return await self._add(key, 1, limit, expires)
+    async def spend(self, key: str, limit: int, expires: float | None, at_least: int = 0) -> int | None:
+        return await self._add(key, 1, expires, limit, at_least)
 
     async def turn(self, key: str, interval_ms: int, at_most_ms: int) -> Turn:
         keys = [self._key("turn", key), self._once()]
@@ -219,7 +223,7 @@ class RedisStore:
         return living
 
     async def count(self, key: str, expires: float | None, by: int = 1) -> int:
-        after = await self._add(key, by, None, expires)
+        after = await self._add(key, by, expires)
         assert after is not None, "only a limit refuses"
         return after
 
@@ -236,10 +240,12 @@ class RedisStore:
     async def aclose(self) -> None:
         await self._server.aclose()
 
-    async def _add(self, key: str, by: int, limit: int | None, expires: float | None) -> int | None:
+    async def _add(
+        self, key: str, by: int, expires: float | None, limit: int | None = None, at_least: int = 0
+    ) -> int | None:
         keys, life = [self._key("count", key), self._once()], None if expires is None else self._ms(expires)
         spelled = ("" if each is None else each for each in (limit, life))
-        after: int | None = await self._run(ADD, keys, by, *spelled, REMEMBER_MS)
+        after: int | None = await self._run(ADD, keys, by, *spelled, at_least, REMEMBER_MS)
         return after
 
     async def _run(self, script: Script, keys: Sequence[str], *values: str | bytes | int) -> Any:

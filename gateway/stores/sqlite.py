@@ -62,9 +62,9 @@ RETURNING began"""
 _LASTING = "CASE WHEN counts.expires <= :now THEN excluded.expires ELSE max(counts.expires, excluded.expires) END"
 
 SPEND = f"""
-INSERT INTO counts (key, value, expires) SELECT :key, 1, :expires WHERE :limit > 0
+INSERT INTO counts (key, value, expires) SELECT :key, :at_least + 1, :expires WHERE :at_least < :limit
 ON CONFLICT (key) DO UPDATE SET
-  value = CASE WHEN counts.expires <= :now THEN 1 ELSE counts.value + 1 END,
+  value = CASE WHEN counts.expires <= :now THEN :at_least ELSE max(counts.value, :at_least) END + 1,
   expires = {_LASTING}
 WHERE counts.expires <= :now OR counts.value < :limit
 RETURNING value"""
@@ -147,8 +147,9 @@ class SQLiteStore:
         select = f"SELECT key, until, why FROM rests WHERE key IN ({_marks(keys)}) AND until > ?"
         return {key: Rest(until, why) for key, until, why in self._read(select, (*keys, self._clock()))}
 
-    async def spend(self, key: str, limit: int, expires: float | None) -> int | None:
-        found = self._write((SPEND, {"key": key, "limit": limit, "expires": expires, "now": self._clock()}))
+    async def spend(self, key: str, limit: int, expires: float | None, at_least: int = 0) -> int | None:
+        values = {"key": key, "limit": limit, "expires": expires, "at_least": at_least, "now": self._clock()}
+        found = self._write((SPEND, values))
         return found[0][0] if found else None
 
     async def turn(self, key: str, interval_ms: int, at_most_ms: int) -> Turn:
