@@ -146,13 +146,15 @@ async def race(shape: Shape, store: Home, kills: int) -> bool:
                         if len(in_flight) < kills:
                             in_flight.append(load.in_flight)
                             await racers.kill_one()
+                    await asyncio.sleep(2 * VENDOR_S)  # the last ones may still be with the vendor
                 took_s = time.perf_counter() - begun
                 received = played.count("tavily")
                 count = await counted_at_last(racers.ports)
     missing = LIMIT - received
     print(
         f"four {shape} on {store} race for {LIMIT}: {len(in_flight)} kills in {took_s:.0f} s, received {received}, "
-        f"stored {count}, missing {missing}; answered {load.found}, refused {load.refused}, lost {load.lost}"
+        f"stored {count}, missing {missing}; answered {load.found}, refused {load.refused}, lost {load.lost}, "
+        f"others {dict(load.others)}"
     )
     claims = [check("stored is the limit", count == LIMIT)]
     if kills:

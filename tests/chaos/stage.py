@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -147,6 +148,17 @@ class Load:
             any(step["outcome"] == "skipped:quota_local" for step in each.meta.get("fallback_chain", ()))
             for each in self.answers
         )
+
+    @property
+    def others(self) -> Counter[str]:
+        """What all the rest were told, and how often."""
+        told = Counter(f"{each.status} {each.meta.get('fallback_chain')}" for each in self.answers)
+        found = Counter(
+            f"{each.status} {each.meta.get('fallback_chain')}"
+            for each in self.answers
+            if each.meta.get("verdict") == "found" or "skipped:quota_local" in str(each.meta.get("fallback_chain"))
+        )
+        return told - found
 
     @asynccontextmanager
     async def going_on(self) -> AsyncIterator[None]:
