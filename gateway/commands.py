@@ -19,7 +19,7 @@ import anyio
 
 from gateway.config import Config, ConfigUnparsable, StateSettings, load, show
 from gateway.logs import set_up
-from gateway.settings import binding_refusal
+from gateway.settings import serving_refusal
 
 FOUND, EMPTY, USAGE, UNANSWERED = 0, 1, 2, 3
 """Exit codes of `search`; every command uses 2 for wrong usage and faulty configuration."""
@@ -195,7 +195,7 @@ def config(asked: argparse.Namespace) -> int:
     if config.errors:
         complain("the configuration is faulty", config.errors)
         return USAGE
-    if why := binding_refusal(config):
+    if why := serving_refusal(config):
         complain("cannot serve", [why])
         return USAGE
     print(f"ok: {config.source or 'no file'}; the chain is {names(config)}")

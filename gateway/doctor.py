@@ -13,7 +13,7 @@ from gateway.audit import Audit
 from gateway.clock import Deadline
 from gateway.gateway import Gateway
 from gateway.keys import Candidate, Lane
-from gateway.settings import Config, binding_refusal
+from gateway.settings import Config, serving_refusal
 from gateway.steps import Skip, Step, Walked, whole_seconds
 from gateway.stores import StoreUnavailable
 from gateway.stores.opening import state_folder
@@ -58,7 +58,7 @@ MEANING: Mapping[str, tuple[str, str]] = {
 
 def is_faulty(config: Config) -> bool:
     """Whether nothing would be served with this configuration."""
-    return bool(config.errors) or binding_refusal(config) is not None
+    return bool(config.errors) or serving_refusal(config) is not None
 
 
 def configuration(config: Config) -> Iterator[Finding]:
@@ -84,7 +84,7 @@ def examine(gateway: Gateway, status: Mapping[str, Any]) -> Iterator[Finding]:
 
 def can_answer(status: Mapping[str, Any], asked: Sequence[Finding] | None = None) -> bool:
     """Whether a search would be answered now, as far as is known. `asked` is what came of asking live, if we did."""
-    well = None if asked is None else {each.what.partition(" ")[0] for each in asked if each.verdict in ("ok", "note")}
+    well = None if asked is None else {each.what.partition(" ")[0] for each in asked if each.verdict == "ok"}
     return any(_would_be_asked(line) and (well is None or line["name"] in well) for line in status["providers"])
 
 
@@ -96,7 +96,7 @@ def _would_be_asked(line: Mapping[str, Any]) -> bool:
 def _access(config: Config) -> Iterator[Finding]:
     server = config.server
     where = f"{server.host}:{server.port}"
-    if why := binding_refusal(config):
+    if why := serving_refusal(config):
         yield Finding("access", where, "fault", why)
     elif not server.tokens:
         yield Finding("access", where, "ok", "without a token, from this machine only")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gateway.commands import names
 from gateway.config import ConfigUnparsable, load
 from gateway.logs import set_up
-from gateway.settings import Config, binding_refusal
+from gateway.settings import Config, serving_refusal
 
 if TYPE_CHECKING:
     from gateway.gateway import Gateway
@@ -46,7 +46,7 @@ def read_again(old: Config, options: Options) -> Config | None:
         # what searches under way still use must not be logged either
         secrets=tuple(dict.fromkeys((*read.secrets, *old.secrets))),
     )
-    if faults := [*new.errors, *filter(None, [binding_refusal(new)])]:
+    if faults := [*new.errors, *filter(None, [serving_refusal(new)])]:
         _refuse(faults)
         return None
     return new

@@ -29,15 +29,11 @@ def serve(asked: argparse.Namespace) -> int:
         print(
             "websearch-gateway: this serves HTTP; for MCP over standard input and output, use: stdio", file=sys.stderr
         )
-    if config.server.workers > 1 and config.state.type == "memory":
-        return _refuse(
-            f"{config.server.workers} workers need a state that processes can share, and state.type is memory: "
-            "make it sqlite or redis, or server.workers 1"
-        )
     try:
         sockets = listeners(config)
     except ListenError as refused:
-        return _refuse(str(refused))
+        complain("cannot serve", [str(refused)])
+        return USAGE
     if config.server.workers > 1 and anyio.run(begin_shared, config):
         from gateway.doors.workers import Workers
 
@@ -75,11 +71,6 @@ async def begin_shared(config: Config) -> bool:
         return True
     finally:
         await opened.store.aclose()
-
-
-def _refuse(why: str) -> int:
-    complain("cannot serve", [why])
-    return USAGE
 
 
 def stdio(asked: argparse.Namespace) -> int:

@@ -147,9 +147,14 @@ class Config:
         return max(30_000, min(55_000, slowest + 10_000))
 
 
-def binding_refusal(config: Config) -> str | None:
-    """Why the server must not listen where it was told to; None when it may."""
-    host = config.server.host
+def serving_refusal(config: Config) -> str | None:
+    """Why nobody must be served with these settings; None when that may be."""
+    host, workers = config.server.host, config.server.workers
+    if workers > 1 and config.state.type == "memory":
+        return (
+            f"{workers} workers need a state that processes can share, and state.type is memory: "
+            "make it sqlite or redis, or server.workers 1"
+        )
     if config.server.tokens or is_loopback(host):
         return None
     return (

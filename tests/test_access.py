@@ -10,7 +10,7 @@ import pytest
 
 from gateway.config import ServerSettings
 from gateway.doors.access import Rules, place
-from gateway.settings import binding_refusal
+from gateway.settings import serving_refusal
 from tests.doors_fixtures import BEARER, FOUND, TOKEN, FakeGateway, Served, call, served, settings
 
 ORIGIN = "https://app.example.com"
@@ -309,15 +309,15 @@ def test_an_allowed_page_may_read_refusals_too(site: Served[FakeGateway]) -> Non
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "localhost", "::1", "[::1]"])
 def test_loopback_may_be_bound_without_a_token(host: str) -> None:
-    assert binding_refusal(settings(host=host)) is None
+    assert serving_refusal(settings(host=host)) is None
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.168.0.7", "search.lan"])
 def test_anything_else_needs_a_token(host: str) -> None:
-    why = binding_refusal(settings(host=host))
+    why = serving_refusal(settings(host=host))
     assert why is not None
     assert "WEBSEARCH_TOKEN" in why
-    assert binding_refusal(settings("x", host=host)) is None
+    assert serving_refusal(settings("x", host=host)) is None
 
 
 @pytest.mark.parametrize("text", ["", "a b", "http://", "user@host", "host/path", "host:port", "[::1", "host?x"])

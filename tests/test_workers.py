@@ -337,7 +337,13 @@ async def test_workers_without_a_shared_memory_are_refused_with_words(played: Pl
     file = written(tmp_path / "config.json", content(played, "tavily"))
     refused = await command(tmp_path, "serve", "--workers", "2", WEBSEARCH_CONFIG=str(file), WEBSEARCH_STATE="memory")
     assert (refused.code, refused.out) == (2, "")
-    assert "2 workers need a state that processes can share, and state.type is memory" in refused.err
+    words = "2 workers need a state that processes can share, and state.type is memory"
+    assert words in refused.err
+    two = written(tmp_path / "two.json", content(played, "tavily", server={"workers": 2}, state={"type": "memory"}))
+    for check in (("config", "check"), ("doctor",)):
+        checked = await command(tmp_path, *check, WEBSEARCH_CONFIG=str(two), WEBSEARCH_STATE="memory")
+        assert checked.code == 2
+        assert words in checked.out + checked.err
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         refused = await command(tmp_path, "serve", "--workers", "2", "--port", port, WEBSEARCH_CONFIG=str(file))

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
-from gateway.settings import Config, binding_refusal
+from gateway.settings import Config, serving_refusal
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class ListenError(Exception):
 def listeners(config: Config) -> list[socket.socket]:
     """Sockets bound where `config` says; what its operator should know of that is logged. Raises `ListenError`."""
     server = config.server
-    if why := binding_refusal(config):
+    if why := serving_refusal(config):
         raise ListenError(why)
     if not server.tokens:
         log.warning("no token is configured: only this machine is served, and whoever is on it may search")
