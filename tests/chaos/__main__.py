@@ -7,9 +7,9 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 
+from tests.chaos.away import Redis, SQLite, away
 from tests.chaos.crowd import crowd_before_a_hanging_head
 from tests.chaos.racing import race
-from tests.chaos.redis_away import redis_away
 from tests.chaos.strangers import without_affinity, without_goodbye
 
 KILLS = 20
@@ -24,7 +24,8 @@ TRIALS: dict[str, Callable[[], Awaitable[bool]]] = {
     "processes-redis-killed": lambda: race("processes", "redis", KILLS),
     "workers-redis": lambda: race("workers", "redis", 0),
     "workers-redis-killed": lambda: race("workers", "redis", KILLS),
-    "redis-away": redis_away,
+    "sqlite-away": lambda: away(SQLite),
+    "redis-away": lambda: away(Redis),
     "affinity": lambda: without_affinity(100),
     "goodbye": without_goodbye,
 }
