@@ -25,11 +25,11 @@ _DAY = Budget("daily")
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a client may not search today, and for how long."""
+    """Why a client may not search today, and for how many seconds; None when no day will change that."""
 
     chain: list[dict[str, Any]]
     words: str
-    retry_after_s: int
+    retry_after_s: int | None
 
 
 def _counter(name: str, day: budgets.Period) -> str:
@@ -52,11 +52,12 @@ async def admit(store: Store, config: Config, name: str, now: float) -> Refusal 
         elif await store.spend(_counter(name, day), limit, day.ends) is None:
             assert day.ends is not None  # a day has an end
             left_s = whole_seconds(day.ends, now)
+            chain = answer.gateway_step(f"skipped:{Skip.QUOTA_LOCAL}", f"{name} {limit}/{limit}")
+            if not limit:
+                return Refusal(chain, f"Search failed: the client {name} may not search: its daily_limit is 0.", None)
+            words = f"it may search again from {_when(day.ends)}, in {left_s} s."
             return Refusal(
-                answer.gateway_step(f"skipped:{Skip.QUOTA_LOCAL}", f"{name} {limit}/{limit}"),
-                f"Search failed: the client {name} has used its {limit} searches of today; "
-                f"it may search again from {_when(day.ends)}, in {left_s} s.",
-                left_s,
+                chain, f"Search failed: the client {name} has used its {limit} searches of today; {words}", left_s
             )
     return None
 

@@ -354,6 +354,9 @@ def _server(section: Section, variables: Variables) -> ServerSettings:
         allow_path_token=section.take("allow_path_token", flag, usual.allow_path_token),
     )
     section.close()
+    if len(server.tokens) > 1 and server.max_in_flight_per_client >= server.max_in_flight:
+        remark = "is no less than max_in_flight, so that one client may take every place"
+        section.findings.warn(section.at("max_in_flight_per_client"), remark)
     return server
 
 

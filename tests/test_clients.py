@@ -89,6 +89,15 @@ async def test_a_client_over_its_limit_is_told_when_it_ends_and_searches_again_t
     assert played.count("tavily") == 4
 
 
+async def test_a_client_without_any_searches_is_not_promised_a_better_day(played: Played) -> None:
+    tokens = [{"name": "cursor", "token": "token-of-sixteen-1", "daily_limit": 0}]
+    async with running(played, ["tavily"], server={"tokens": tokens}) as gateway:
+        answer = await search(gateway, "cursor")
+    assert (came_to(answer), answer.over_daily_limit) == (("failed", True, None), True)
+    assert "its daily_limit is 0" in answer.body["meta"]["note"]
+    assert played.count() == 0
+
+
 async def test_arguments_at_fault_are_no_search_and_no_daily_limit(played: Played) -> None:
     async with running(played, ["tavily"], server=SERVER) as gateway:
         for _ in range(3):

@@ -109,6 +109,15 @@ def test_each_plain_setting_of_the_file_counts(home: Home, section: str, name: s
     assert show(config)[section][name] == {"value": value, "from": "file"}
 
 
+def test_places_that_one_client_could_take_all_of_are_warned_of(home: Home) -> None:
+    tokens = [{"name": name, "token": f"token-of-{name}-123456"} for name in ("cursor", "dify")]
+    server = {"max_in_flight": 8, "max_in_flight_per_client": 8}
+    assert home.load({"server": {**server, "tokens": tokens[:1]}}).warnings == ()
+    assert home.load({"server": {**server, "tokens": tokens}}).warnings == (
+        "server.max_in_flight_per_client: is no less than max_in_flight, so that one client may take every place",
+    )
+
+
 def test_hosts_and_origins_may_be_spelled_in_the_usual_ways(home: Home) -> None:
     config = home.load(
         {

@@ -353,6 +353,16 @@ async def test_the_file_does_not_grow_with_what_has_ended(tmp_path: Path) -> Non
     assert store.file.stat().st_size < 2_000_000
 
 
+async def test_the_log_of_writes_does_not_grow_without_end(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path)
+    for number in range(300):
+        await store.keep("answers", str(number), bytes(400_000), 3600, at_most=4)
+    log = tmp_path / (FILE_NAME + "-wal")
+    assert log.stat().st_size < 2 * home.WAL_PAGES * 4096
+    await store.aclose()
+    assert not log.exists()
+
+
 async def test_a_value_that_is_no_text_leaves_no_lock_behind(tmp_path: Path) -> None:
     store, other = SQLiteStore(tmp_path), SQLiteStore(tmp_path)
     with pytest.raises(UnicodeEncodeError):

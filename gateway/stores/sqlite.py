@@ -6,10 +6,13 @@ import contextlib
 import getpass
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import anyio.to_thread
 
 from gateway.stores import SPARE_PART, Rest, StoreUnavailable, Turn
 
@@ -26,7 +29,11 @@ HURRIED_MS = 1
 """The same after a wait in vain, until a write succeeds: a dead lock costs a search one long wait, not one a verb."""
 
 SWEEP_EVERY = 256
-"""Writes between two sweeps of what has expired."""
+"""Writes between two sweeps of what has expired, and between two times that the log is moved to the file."""
+
+WAL_PAGES = 8000
+"""Pages of the write-ahead log (32 MB) at which SQLite itself empties it. Moving them to the file meanwhile, beside the
+searches, leaves little to do then; but only a moment without a write lets the log begin anew."""
 
 SWEEP_AT_MOST = 1024
 """Rows that one sweep takes from a table: more than are written between two, so that sweeps catch up."""
@@ -131,6 +138,7 @@ class SQLiteStore:
         self._patience_ms = PATIENT_MS
         self._writes_left = SWEEP_EVERY
         self._spare: dict[str, int] = {}
+        self._moving: threading.Thread | None = None
 
     def open(self) -> None:
         """See that the file can be written. Raises `Unusable` when the folder is at fault, else `StoreUnavailable`."""
@@ -195,6 +203,9 @@ class SQLiteStore:
         self._write(*((f"DELETE FROM {table} WHERE key IN ({_marks(keys)})", keys) for table in CLEARED))
 
     async def aclose(self) -> None:
+        if self._moving is not None:
+            await anyio.to_thread.run_sync(self._moving.join)
+            self._moving = None
         self._close()
 
     # -----------------------------------------------------------------------------------------------------------------
@@ -232,6 +243,10 @@ class SQLiteStore:
         self._writes_left = SWEEP_EVERY
         for statement in SWEEPS:
             connection.execute(statement, {"now": self._clock(), "most": SWEEP_AT_MOST})
+        if self._moving is None or not self._moving.is_alive():
+            # it waits for the disk, for some 20 ms: here that would hold up every search
+            self._moving = threading.Thread(target=_move_log, args=(self.file,), daemon=True)
+            self._moving.start()
 
     def _unavailable(self, error: sqlite3.DatabaseError) -> StoreUnavailable:
         """What `error` means in words, and the connection left as the next verb needs it. Our own bugs are raised."""
@@ -288,6 +303,7 @@ class SQLiteStore:
         try:
             connection.create_function("now_ms", 0, lambda: int(self._clock() * 1000))
             connection.execute("PRAGMA synchronous=NORMAL")  # with WAL, what was committed outlives the process
+            connection.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES}")
             self._use_wal(connection)
             self._migrate(connection)
         except BaseException:  # whoever was interrupted here, too, must not keep the file open
@@ -330,6 +346,17 @@ class SQLiteStore:
         if self._connection is not None:
             connection, self._connection = self._connection, None
             connection.close()
+
+
+def _move_log(file: Path) -> None:
+    """Move the write-ahead log into the file, as far as nobody needs it. Whatever keeps us from it can wait."""
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(_opened(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+
+def _opened(file: Path) -> sqlite3.Connection:
+    """A connection to a file that is there."""
+    return sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=0)
 
 
 def _marks(keys: Sequence[str]) -> str:
