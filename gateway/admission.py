@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import anyio
 import anyio.lowlevel
@@ -54,8 +55,7 @@ class Admission:
         self.cooldowns = cooldowns
         self._store = store
         self._clock = clock
-        self._taken: dict[Lane, tuple[str, int]] = {}
-        """The last count of each budget, and its name: a server that was started without its data goes on from there"""
+        self._taken: dict[str, Taken] = {}
 
     async def admit(self, visit: Visit) -> Ticket | Step | Reply:
         """A ticket; else the skip that says why not, or the reply of an adapter that has nothing sensible to send."""
@@ -76,7 +76,8 @@ class Admission:
         ticket = Ticket(draft)
         if found.failing and not visit.even_if_resting:
             # begun after the wait, so that a trial lasts no longer than one call may
-            trial = await self.cooldowns.begin_trial(visit.lane, visit.candidate.timeout_s + TRIAL_GRACE_S)
+            with anyio.CancelScope(shield=True):  # one that nobody knows of would keep others out until it ends itself
+                trial = await self.cooldowns.begin_trial(visit.lane, visit.candidate.timeout_s + TRIAL_GRACE_S)
             if trial is None:
                 return skipped(visit.lane.provider, Skip.PROBING)
             ticket = replace(ticket, trial=trial)
@@ -88,6 +89,14 @@ class Admission:
         finally:
             if not is_in:
                 await self.leave(ticket)
+
+    async def follow(self, lane: Lane, reply: Reply) -> None:
+        """Let the consequence of `reply` happen."""
+        await self.cooldowns.follow(lane, reply)
+
+    async def free_at(self, lanes: Sequence[Lane]) -> float | None:
+        """When the first of `lanes` that rest now is free again, seconds since the epoch; None when no time helps."""
+        return await self.cooldowns.free_at(lanes)
 
     async def leave(self, ticket: Ticket) -> None:
         """Whoever had `ticket` is done with it. Never raises: a trial that cannot be ended ends by itself."""
@@ -108,10 +117,15 @@ class Admission:
                 return skipped(lane.provider, rest.why, "until_restart")
             helped = None if rest.why in HUMAN else rest.until
             return skipped(lane.provider, rest.why, f"{whole_seconds(rest.until, now)}s", helped)
-        counter = budgets.counter(lane, budgets.period(lane.budget, now))
+        current = budgets.period(lane.budget, now)
+        counter = budgets.counter(lane, current)
         trials, streaks = self.cooldowns.trials(lane), self.cooldowns.streaks(lane)
         counts = await self._store.counted([counter, *trials, *streaks])
         limit, used = lane.budget.limit, counts.get(counter, 0)
+        taken = self._taken.get(lane.narrow)
+        if taken is not None and taken.counter == counter and taken.units > used:
+            # it came back without what it knew, and budgets would start again at nothing
+            used = await self._store.count(counter, current.ends, by=0, at_least=taken.units)
         if limit is not None and used >= limit:
             return self._spent(lane, used, now)
         if not visit.even_if_resting and _any(counts, trials):
@@ -131,17 +145,24 @@ class Admission:
         # nobody may be counted for a search that its last caller has left: the store's verbs need not stop for that
         await anyio.lowlevel.checkpoint_if_cancelled()
         now = self._clock.wall()
-        name = budgets.counter(lane, budgets.period(lane.budget, now))
-        last_name, last = self._taken.get(lane, ("", 0))
-        taken = await budgets.reserve(self._store, lane, now, last if name == last_name else 0)
+        taken = await budgets.reserve(self._store, lane, now)
         if taken is None:
             return self._spent(lane, lane.budget.limit or 0, now)
-        self._taken[lane] = name, max(taken, last if name == last_name else 0)
+        counter, before = budgets.counter(lane, budgets.period(lane.budget, now)), self._taken.get(lane.narrow)
+        if before is None or before.counter != counter or before.units < taken:
+            self._taken[lane.narrow] = Taken(counter, taken)
         return None
 
     def _spent(self, lane: Lane, used: int, now: float) -> Step:
         ends = budgets.period(lane.budget, now).ends
         return skipped(lane.provider, Skip.QUOTA_LOCAL, f"{used}/{lane.budget.limit}", ends)
+
+
+class Taken(NamedTuple):
+    """How far this process has seen the count of a budget go."""
+
+    counter: str
+    units: int
 
 
 @dataclass(frozen=True, slots=True)

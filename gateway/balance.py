@@ -26,8 +26,8 @@ def balance(budget: Budget, used: Sequence[int], entries: Sequence[Entry | None]
     A number of the vendor's is the sum of all keys', null unless all are known; his time is the soonest renewal, and
     `as_of` the oldest word that is in the sum.
     """
-    told = [entry for entry in entries if entry is not None]
-    if not told or len(told) < len(entries):
+    told = _told(entries)
+    if not told:
         return UNKNOWN | {"gated_by": gate(_local(budget, used), None)}
     remaining = sum(entry.remaining for entry in told)
     limits = [entry.limit for entry in told if entry.limit is not None]
@@ -53,8 +53,8 @@ def outlook(
     budget: Budget, used: Sequence[int], entries: Sequence[Entry | None], per_day: float, now: float, ends: float | None
 ) -> Forecast | None:
     """How long whatever gates will last at `per_day` requests with all keys; our period `ends` then (None: never)."""
-    told = [entry for entry in entries if entry is not None]
-    vendor = sum(entry.remaining for entry in told) if told and len(told) == len(entries) else None
+    told = _told(entries)
+    vendor = sum(entry.remaining for entry in told) if told else None
     local = _local(budget, used)
     match gate(local, vendor):
         case "vendor":
@@ -62,6 +62,12 @@ def outlook(
         case "local":
             return forecast(local or 0, per_day, now, ends, budget.timezone, "the budget")
     return None
+
+
+def _told(entries: Sequence[Entry | None]) -> list[Entry]:
+    """All entries; none when one of them is not known, for a sum without it would be a guess."""
+    told = [entry for entry in entries if entry is not None]
+    return told if len(told) == len(entries) else []
 
 
 def _local(budget: Budget, used: Sequence[int]) -> int | None:

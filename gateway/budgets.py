@@ -9,8 +9,9 @@ from datetime import date, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from gateway.forecast import DAY_S, Recent
+from gateway.forecast import Recent
 from gateway.keys import Lane
+from gateway.policy import DAY_S
 from gateway.stores import Store, StoreUnavailable
 from providers._words import Budget
 
@@ -69,16 +70,13 @@ def counter(lane: Lane, current: Period) -> str:
     return f"budget:{lane.narrow}:{kind}:{current.label}"
 
 
-async def reserve(store: Store, lane: Lane, now: float, at_least: int = 0) -> int | None:
-    """Take one unit in one atomic step: the units taken then, None when the limit is reached.
-
-    `at_least` is how many the caller knows to be taken in this period.
-    """
+async def reserve(store: Store, lane: Lane, now: float) -> int | None:
+    """Take one unit in one atomic step: the units taken then, None when the limit is reached."""
     current = period(lane.budget, now)
     name = counter(lane, current)
     if lane.budget.limit is None:
         return await store.count(name, current.ends)
-    taken = await store.spend(name, lane.budget.limit, current.ends, at_least)
+    taken = await store.spend(name, lane.budget.limit, current.ends)
     if taken is None:
         return None
     today = _day(lane.budget, now)

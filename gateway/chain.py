@@ -86,8 +86,10 @@ class Chain:
         steps = tuple(steps)
         ends: list[float | None] = [step.ready_at for step in steps]
         failed = {step.provider for step in steps if not step.skip and not step.answered}
+        lanes = [each.lanes for each in order if each.name in failed]
+        ends += [await self._standby.free_at(each) for each in lanes]
         with suppress(StoreUnavailable):
-            ends += [await self._shared.cooldowns.free_at(each.lanes) for each in order if each.name in failed]
+            ends += [await self._shared.free_at(each) for each in lanes]
         soonest = min((end for end in ends if end is not None), default=None)
         return None if soonest is None else whole_seconds(soonest, self._clock.wall())
 
@@ -175,9 +177,9 @@ class Chain:
 
     async def _followed(self, visit: Visit, reply: Reply) -> None:
         # what this process saw itself holds while the store is away
-        await self._standby.cooldowns.follow(visit.lane, reply)
+        await self._standby.follow(visit.lane, reply)
         with suppress(StoreUnavailable):
-            await self._shared.cooldowns.follow(visit.lane, reply)
+            await self._shared.follow(visit.lane, reply)
             await self._history.note(visit.lane, reply)
             await self._ledger.note(visit.lane, reply)
 

@@ -62,6 +62,12 @@ async def admit(store: Store, config: Config, name: str, now: float) -> Refusal 
     return None
 
 
+def unknown(config: Config) -> list[dict[str, Any]]:
+    """The clients, while nobody can tell how much they searched."""
+    names = [token.name for token in config.server.tokens] or [UNNAMED]
+    return [{"name": name, "searches_today": None} for name in names]
+
+
 async def today(store: Store, config: Config, now: float) -> list[dict[str, Any]]:
     """Searches of today per client, as the status shows them; for who has a limit also that, and when it ends."""
     tokens = {token.name: token for token in config.server.tokens}

@@ -25,7 +25,7 @@ from providers import HTTPProvider, Outcome
 _NUMBERS = itertools.count(1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Memory:
     """All that outlives a configuration. `private` is for what may not be written to disk, or cannot be now."""
 
@@ -34,16 +34,14 @@ class Memory:
     clock: Clock
     history: History
     ledger: Ledger
+    shared: Admission = field(init=False)
+    """Who may be asked, by what all processes know."""
+    standby: Admission = field(init=False)
+    """The same by what this process knows: while the store is away."""
 
-    @property
-    def shared(self) -> Admission:
-        """Who may be asked, by what all processes know."""
-        return Admission(self.store, Cooldowns(self.store, self.clock.wall), self.clock)
-
-    @property
-    def standby(self) -> Admission:
-        """The same by what this process knows: while the store is away."""
-        return Admission(self.private, Cooldowns(self.private, self.clock.wall), self.clock)
+    def __post_init__(self) -> None:
+        self.shared = Admission(self.store, Cooldowns(self.store, self.clock.wall), self.clock)
+        self.standby = Admission(self.private, Cooldowns(self.private, self.clock.wall), self.clock)
 
 
 @dataclass(eq=False)

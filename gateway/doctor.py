@@ -236,7 +236,7 @@ async def _usage(gateway: Gateway, candidate: Candidate, lane: Lane, name: str) 
     if isinstance(told, Left):
         of = "" if told.limit is None else f" of {told.limit}"
         if told.remaining:
-            return await _well(gateway, candidate, lane, name, f"says {told.remaining}{of} left")
+            return await _well(gateway, lane, name, f"says {told.remaining}{of} left")
         return Finding("live", name, "warning", f"says 0{of} left", MEANING[Outcome.QUOTA_EXHAUSTED][1])
     words = " ".join(part for part in ("does not tell what is left:", told.outcome, told.detail, told.message) if part)
     return Finding("live", name, "note", words)
@@ -250,10 +250,10 @@ async def _search(gateway: Gateway, candidate: Candidate, lane: Lane, name: str)
         return await _failed(gateway, candidate, walked, name)
     count, elapsed_ms = len(walked.rows), audit.history[-1].elapsed_ms
     words = f"works: {count} result{'' if count == 1 else 's'} in {elapsed_ms} ms"
-    return await _well(gateway, candidate, lane, name, words)
+    return await _well(gateway, lane, name, words)
 
 
-async def _well(gateway: Gateway, candidate: Candidate, lane: Lane, name: str, words: str) -> Finding:
+async def _well(gateway: Gateway, lane: Lane, name: str, words: str) -> Finding:
     """It works; yet searches leave it alone while it rests, and an answer ends no rest."""
     with suppress(StoreUnavailable):
         if rest := await gateway.cooldowns.of(lane):

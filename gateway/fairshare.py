@@ -32,7 +32,7 @@ class Crowded(Exception):  # noqa: N818 -- it is a state, and reads as one
 
 
 @dataclass(slots=True, eq=False)
-class Line:
+class Client:
     """One client: how many of its calls are under way, those that wait, and which turn was its last."""
 
     under_way: int = 0
@@ -44,7 +44,7 @@ class Line:
 class Call:
     """One call, from asking until it leaves: it waits until it is `let_in` or `given_up`."""
 
-    line: Line
+    client: Client
     let_in: bool = False
     given_up: bool = False
     news: asyncio.Future[None] | None = None
@@ -73,24 +73,27 @@ class FairShare:
     ) -> None:
         self._bounds = bounds
         self._next_round = next_round
-        self._lines: dict[str, Line] = {}  # names come from the configuration: there are only so many
-        self._asking: dict[Line, None] = {}
+        self._clients: dict[str, Client] = {}  # names come from the configuration: there are only so many
+        self._asking: dict[Client, None] = {}
         self._under_way = 0
         self._turns = 0
         self._last: Call | None = None
         self._rounds_left = 0
         self._counting = False
 
-    def join(self, client: str) -> Call:
-        """Ask for a place for one call of `client`. Whatever happens then, `leave` with it. Raises `Crowded`."""
-        line = self._lines.get(client)
-        if line is None:
-            line = self._lines[client] = Line()
-        if len(line.waiting) >= MOST_WAITING:
-            raise Crowded(client)
-        call = Call(line)
-        line.waiting.append(call)
-        self._asking[line] = None
+    def join(self, name: str) -> Call:
+        """Ask for a place for one call of the client called `name`. Whatever happens then, `leave` with it.
+
+        Raises `Crowded`.
+        """
+        client = self._clients.get(name)
+        if client is None:
+            client = self._clients[name] = Client()
+        if len(client.waiting) >= MOST_WAITING:
+            raise Crowded(name)
+        call = Call(client)
+        client.waiting.append(call)
+        self._asking[client] = None
         self._go_on()
         return call
 
@@ -99,7 +102,7 @@ class FairShare:
         if not call.let_in:
             self.give_up(call)
             return
-        call.line.under_way -= 1
+        call.client.under_way -= 1
         self._under_way -= 1
         if call is self._last:
             self._last = None
@@ -111,9 +114,9 @@ class FairShare:
         if call.let_in or call.given_up:
             return
         call.given_up = True
-        call.line.waiting.remove(call)
-        if not call.line.waiting:
-            del self._asking[call.line]
+        call.client.waiting.remove(call)
+        if not call.client.waiting:
+            del self._asking[call.client]
         call.tell()
 
     def _go_on(self) -> None:
@@ -135,16 +138,16 @@ class FairShare:
         bounds = self._bounds()
         if self._under_way >= bounds.max_in_flight:
             return False
-        free = [line for line in self._asking if line.under_way < bounds.max_in_flight_per_client]
+        free = [client for client in self._asking if client.under_way < bounds.max_in_flight_per_client]
         if not free:
             return False
-        line = min(free, key=lambda each: each.last_turn)
-        call = line.waiting.popleft()
-        if not line.waiting:
-            del self._asking[line]
+        client = min(free, key=lambda each: each.last_turn)
+        call = client.waiting.popleft()
+        if not client.waiting:
+            del self._asking[client]
         self._turns += 1
-        line.last_turn = self._turns
-        line.under_way += 1
+        client.last_turn = self._turns
+        client.under_way += 1
         self._under_way += 1
         # who is the only client has nobody to take turns with, and turns cost a tenth of a cached answer
         self._last, self._rounds_left = call, ROUNDS if len(bounds.tokens) > 1 else 0

@@ -6,7 +6,8 @@ from datetime import date, datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-DAY_S = 86_400.0
+from gateway.policy import DAY_S
+
 FAR_S = 3650 * DAY_S
 """Nobody plans further ahead than this, and dates that far are no news."""
 

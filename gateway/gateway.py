@@ -19,7 +19,6 @@ from gateway.audit import Audit
 from gateway.cache import Hit
 from gateway.clock import Clock, Deadline
 from gateway.configured import Configured, Memory, configured
-from gateway.cooldowns import Cooldowns
 from gateway.flights import Flights
 from gateway.history import History
 from gateway.keys import Candidate
@@ -89,10 +88,10 @@ class Gateway:
             self.persistent = opened.persistent
             for warning in opened.warnings:
                 log.warning("%s", warning)
-            self.cooldowns = Cooldowns(self.store, now)
             self.history = History(self.store, now)
             self.ledger = Ledger(self.store, now)
             self._memory = Memory(self.store, MemoryStore(now), self.clock, self.history, self.ledger)
+            self.cooldowns = self._memory.shared.cooldowns
             fresh_start = self._fresh_start and opened.clears_auth
             self.current = await configured(self._config, self._memory, fresh_start=fresh_start)
             stack.push_async_callback(self._close_current)

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from gateway.keys import Lane
+from gateway.policy import DAY_S
 from gateway.stores import Store
 from providers import Outcome, Reply
 
 ROOM = "outcome"
-KEEP_S = 32 * 86_400.0
+KEEP_S = 32 * DAY_S
 AGAIN_S = 5.0
 """One more success so soon after the last is no news, and not worth a write. (Looking costs less.)"""
 

@@ -103,7 +103,7 @@ STATUS_SCHEMA: dict[str, Any] = {
                 "type": "object",
                 "properties": {
                     "name": {"type": "string"},
-                    "searches_today": {"type": "integer"},
+                    "searches_today": {"description": "cached ones included; null while the store is away"},
                     "daily_limit": {"type": "integer"},
                     "limit_ends": {"type": "string", "description": "when the count starts again, with its zone"},
                 },
@@ -132,6 +132,7 @@ async def report(gateway: Gateway) -> dict[str, Any]:
     except StoreUnavailable as error:
         trouble = str(error)
         lines = [_unknown(settings) for settings in config.providers]
+        named = clients.unknown(config)
     return {
         "version": __version__,
         "providers": lines,

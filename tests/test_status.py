@@ -299,7 +299,7 @@ async def test_a_failing_store_makes_unknown_what_it_knew_and_the_status_recover
         told = {each["name"]: each for each in status["providers"]}
         assert (told["tavily"]["state"], told["tavily"]["used_requests"]) == (None, None)
         assert told["exa"]["state"] == "unconfigured"
-        assert (status["cache"]["entries"], status["clients"]) == (None, [])
+        assert (status["cache"]["entries"], status["clients"]) == (None, [{"name": "default", "searches_today": None}])
         gateway.store.counted = working  # type: ignore[method-assign]
         assert (await reported(gateway))["state"]["error"] is None
 

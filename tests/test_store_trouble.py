@@ -7,10 +7,12 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+import jsonschema
 import pytest
 
+from gateway.status import STATUS_SCHEMA
 from gateway.stores.sqlite import FILE_NAME
-from tests.rooms import HandTime, ask, counted, failing, rest, running, sqlite, told, tuned, used
+from tests.rooms import HandTime, ask, came_to, counted, failing, rest, running, sqlite, told, tuned, used
 from tests.vendors import Played, success
 
 pytestmark = pytest.mark.anyio
@@ -98,15 +100,57 @@ async def test_the_status_tells_and_stops_telling(played: Played, time: HandTime
         assert (status["cache"]["hits"], status["cache"]["misses"]) == (0, 3)
 
 
+def forget(folder: Path) -> None:
+    """The store loses all it knew."""
+    for each in folder.iterdir():
+        each.unlink()
+
+
 async def test_a_store_that_comes_back_without_its_data_gets_the_count_again(
     played: Played, time: HandTime, tmp_path: Path
 ) -> None:
     chain = [tuned("tavily", quota={"limit": 3}), "searxng"]
     async with running(played, chain, time=time, state=sqlite(tmp_path)) as gateway:
         assert [used(await ask(gateway, f"moss {number}")) for number in range(2)] == ["tavily"] * 2
-        for each in tmp_path.iterdir():
-            each.unlink()
+        forget(tmp_path)
         assert used(await ask(gateway, "two")) == "tavily"
         assert await counted(gateway, "tavily") == 3
         answer = await ask(gateway, "three")
     assert (used(answer), told(answer)) == ("searxng", ["tavily skipped:quota_local 3/3"])
+
+
+async def test_a_budget_that_was_spent_stays_spent_when_the_store_loses_its_data_after_a_reload(
+    played: Played, time: HandTime, tmp_path: Path
+) -> None:
+    chain = [{"name": "tavily", "quota": {"limit": 3}, "min_interval_ms": 1000}, "searxng"]
+    async with running(played, chain, time=time, state=sqlite(tmp_path)) as gateway:
+        for number in range(3):
+            await ask(gateway, f"moss {number}")
+            time.move(1)
+        await gateway.reload(gateway.config)
+        forget(tmp_path)
+        assert told(await ask(gateway, "three")) == ["tavily skipped:quota_local 3/3"]
+        line = (await gateway.status())["providers"][0]
+    assert (line["state"], line["used_requests"]) == ("blocked(quota_local)", 3)
+    assert time.slept == [], "nobody waits for a turn that cannot be used"
+    assert played.counts() == {"tavily": 3, "searxng": 1}
+
+
+async def test_who_rests_only_here_is_waited_for_all_the_same(played: Played, time: HandTime, tmp_path: Path) -> None:
+    async with running(played, ["searxng"], time=time, state=sqlite(tmp_path)) as gateway:
+        with away(tmp_path):
+            played.script("searxng", failing(429, 90))
+            assert came_to(await ask(gateway, "one")) == ("failed", True, 90)
+            assert came_to(await ask(gateway, "two")) == ("failed", True, 90)
+
+
+async def test_clients_are_named_while_nobody_knows_what_they_did(
+    played: Played, time: HandTime, tmp_path: Path
+) -> None:
+    server = {"tokens": [{"name": name, "token": f"token-of-{name}-123456"} for name in ("cursor", "dify")]}
+    async with running(played, FREE, time=time, state=sqlite(tmp_path), server=server) as gateway:
+        forget(tmp_path)
+        (tmp_path / FILE_NAME).write_bytes(b"not a database" * 1000)
+        status = await gateway.status()
+    jsonschema.validate(status, STATUS_SCHEMA)
+    assert status["clients"] == [{"name": name, "searches_today": None} for name in ("cursor", "dify")]

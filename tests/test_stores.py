@@ -198,19 +198,13 @@ async def test_what_is_spent_and_what_is_counted_are_one_kind(home: Home) -> Non
     assert await home.store.counted(["cursor"]) == {}
 
 
-async def test_a_store_that_lost_counts_goes_on_from_what_a_caller_knows(home: Home) -> None:
-    assert await home.store.spend("tavily", 10, home.now() + 60, at_least=7) == 8
-    assert await home.store.spend("tavily", 10, home.now() + 60, at_least=3) == 9
-    assert await home.store.spend("tavily", 10, home.now() + 60, at_least=10) is None
-    assert await home.store.counted(["tavily"]) == {"tavily": 9}
-    assert await home.store.spend("brave", 10, None, at_least=10) is None
-    assert await home.store.counted(["brave"]) == {}
-
-
-async def test_what_a_caller_knows_counts_in_a_new_period_too(home: Home) -> None:
-    await home.store.spend("tavily", 10, home.now() + 60)
+async def test_a_store_that_lost_a_count_goes_on_from_where_a_caller_saw_it(home: Home) -> None:
+    assert await home.store.count("tavily", home.now() + 60, by=0, at_least=7) == 7
+    assert await home.store.count("tavily", home.now() + 60, at_least=3) == 8
+    assert await home.store.spend("tavily", 8, home.now() + 60) is None
     home.advance(60)
-    assert await home.store.spend("tavily", 10, home.now() + 60, at_least=4) == 5
+    assert await home.store.count("tavily", home.now() + 60, by=2, at_least=4) == 6
+    assert await home.store.counted(["tavily"]) == {"tavily": 6}
 
 
 async def test_forty_callers_with_five_units_left_get_five(home: Home) -> None:
@@ -411,9 +405,9 @@ class Homes(RuleBasedStateMachine):
     def spend(self, key: str, limit: int, spans: float | None) -> None:
         self.agree("spend", key, limit, self.moment(spans))
 
-    @rule(key=KEYS, by=NUMBERS, spans=st.none() | SPANS)
-    def count(self, key: str, by: int, spans: float | None) -> None:
-        self.agree("count", key, self.moment(spans), by=by)
+    @rule(key=KEYS, by=NUMBERS, at_least=NUMBERS, spans=st.none() | SPANS)
+    def count(self, key: str, by: int, at_least: int, spans: float | None) -> None:
+        self.agree("count", key, self.moment(spans), by=by, at_least=at_least)
 
     @rule(key=KEYS, gap=GAPS, patience=PATIENCES)
     def turn(self, key: str, gap: float, patience: float) -> None:

@@ -47,10 +47,9 @@ class Store(Protocol):
     async def resting(self, keys: Sequence[str]) -> dict[str, Rest]:
         """Those of `keys` that rest now."""
 
-    async def spend(self, key: str, limit: int, expires: float | None, at_least: int = 0) -> int | None:
+    async def spend(self, key: str, limit: int, expires: float | None) -> int | None:
         """Take one unit: the count after it; None, with the count unchanged, when `limit` is reached.
 
-        `at_least` is what the caller knows to be taken already: a store that has lost counts goes on from there.
         The count starts again at nothing once `expires` has passed (None: never). While a count lives, a later
         `expires` replaces its own and an earlier one does not: a caller whose clock is behind ends no period.
         """
@@ -72,8 +71,11 @@ class Store(Protocol):
     async def kept(self, room: str) -> int:
         """How many entries of `room` live."""
 
-    async def count(self, key: str, expires: float | None, by: int = 1) -> int:
-        """Add to a count: the count after it. `expires` as in `spend`."""
+    async def count(self, key: str, expires: float | None, by: int = 1, at_least: int = 0) -> int:
+        """Add to a count: the count after it. `expires` as in `spend`.
+
+        `at_least` is where the count stood when the caller saw it last: a store that has lost it goes on from there.
+        """
 
     async def counted(self, keys: Sequence[str]) -> dict[str, int]:
         """The counts of `keys` that are above nothing; counts of `spend` and of `count` are one kind."""

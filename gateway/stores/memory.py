@@ -60,13 +60,12 @@ class MemoryStore:
         now = self._clock()
         return {key: rest for key in keys if (rest := self._rests.get(key)) and rest.until > now}
 
-    async def spend(self, key: str, limit: int, expires: float | None, at_least: int = 0) -> int | None:
+    async def spend(self, key: str, limit: int, expires: float | None) -> int | None:
         before = self._living(key, self._now_to_write(), expires)
-        taken = max(before.value, at_least)
-        if taken >= limit:
+        if before.value >= limit:
             return None
-        self._counts[key] = _Count(taken + 1, before.lasting(expires))
-        return taken + 1
+        self._counts[key] = _Count(before.value + 1, before.lasting(expires))
+        return before.value + 1
 
     async def turn(self, key: str, interval_ms: int, at_most_ms: int) -> Turn:
         now = int(self._now_to_write() * 1000)
@@ -100,10 +99,11 @@ class MemoryStore:
         now = self._clock()
         return sum(each.expires > now for each in self._rooms.get(room, {}).values())
 
-    async def count(self, key: str, expires: float | None, by: int = 1) -> int:
+    async def count(self, key: str, expires: float | None, by: int = 1, at_least: int = 0) -> int:
         before = self._living(key, self._now_to_write(), expires)
-        self._counts[key] = _Count(before.value + by, before.lasting(expires))
-        return before.value + by
+        after = max(before.value, at_least) + by
+        self._counts[key] = _Count(after, before.lasting(expires))
+        return after
 
     async def counted(self, keys: Sequence[str]) -> dict[str, int]:
         now = self._clock()

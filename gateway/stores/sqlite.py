@@ -69,17 +69,17 @@ RETURNING began"""
 _LASTING = "CASE WHEN counts.expires <= :now THEN excluded.expires ELSE max(counts.expires, excluded.expires) END"
 
 SPEND = f"""
-INSERT INTO counts (key, value, expires) SELECT :key, :at_least + 1, :expires WHERE :at_least < :limit
+INSERT INTO counts (key, value, expires) SELECT :key, 1, :expires WHERE :limit > 0
 ON CONFLICT (key) DO UPDATE SET
-  value = CASE WHEN counts.expires <= :now THEN :at_least ELSE max(counts.value, :at_least) END + 1,
+  value = CASE WHEN counts.expires <= :now THEN 1 ELSE counts.value + 1 END,
   expires = {_LASTING}
 WHERE counts.expires <= :now OR counts.value < :limit
 RETURNING value"""
 
 COUNT = f"""
-INSERT INTO counts (key, value, expires) VALUES (:key, :by, :expires)
+INSERT INTO counts (key, value, expires) VALUES (:key, :at_least + :by, :expires)
 ON CONFLICT (key) DO UPDATE SET
-  value = CASE WHEN counts.expires <= :now THEN :by ELSE counts.value + :by END,
+  value = CASE WHEN counts.expires <= :now THEN :at_least ELSE max(counts.value, :at_least) END + :by,
   expires = {_LASTING}
 RETURNING value"""
 
@@ -155,9 +155,8 @@ class SQLiteStore:
         select = f"SELECT key, until, why FROM rests WHERE key IN ({_marks(keys)}) AND until > ?"
         return {key: Rest(until, why) for key, until, why in self._read(select, (*keys, self._clock()))}
 
-    async def spend(self, key: str, limit: int, expires: float | None, at_least: int = 0) -> int | None:
-        values = {"key": key, "limit": limit, "expires": expires, "at_least": at_least, "now": self._clock()}
-        found = self._write((SPEND, values))
+    async def spend(self, key: str, limit: int, expires: float | None) -> int | None:
+        found = self._write((SPEND, {"key": key, "limit": limit, "expires": expires, "now": self._clock()}))
         return found[0][0] if found else None
 
     async def turn(self, key: str, interval_ms: int, at_most_ms: int) -> Turn:
@@ -190,8 +189,9 @@ class SQLiteStore:
         living: int = self._read(KEPT, {"room": room, "now": self._clock()})[0][0]
         return living
 
-    async def count(self, key: str, expires: float | None, by: int = 1) -> int:
-        after: int = self._write((COUNT, {"key": key, "by": by, "expires": expires, "now": self._clock()}))[0][0]
+    async def count(self, key: str, expires: float | None, by: int = 1, at_least: int = 0) -> int:
+        values = {"key": key, "by": by, "at_least": at_least, "expires": expires, "now": self._clock()}
+        after: int = self._write((COUNT, values))[0][0]
         return after
 
     async def counted(self, keys: Sequence[str]) -> dict[str, int]:
