@@ -70,13 +70,10 @@ return found
 ADD = _script("""
 local said = redis.call('GET', KEYS[2])
 if said then return tonumber(said) end
-local limit, life, lost = tonumber(ARGV[2]), tonumber(ARGV[3]), 0
-if limit then
-  local before, known = tonumber(redis.call('GET', KEYS[1]) or 0), tonumber(ARGV[4])
-  if math.max(before, known) >= limit then return false end
-  lost = math.max(known - before, 0)
-end
-local left = redis.call('PTTL', KEYS[1])
+local limit, life = tonumber(ARGV[2]), tonumber(ARGV[3])
+local before = tonumber(redis.call('GET', KEYS[1]) or 0)
+if limit and before >= limit then return false end
+local left, lost = redis.call('PTTL', KEYS[1]), math.max(ARGV[4] - before, 0)
 local after = redis.call('INCRBY', KEYS[1], ARGV[1] + lost)
 if not life then
   redis.call('PERSIST', KEYS[1])
@@ -201,8 +198,8 @@ class RedisStore:
         rests = (each.decode().split(" ", 2) for each in found)
         return {keys[int(number) - 1]: Rest(now + int(left) / 1000, why) for number, left, why in rests}
 
-    async def spend(self, key: str, limit: int, expires: float | None, at_least: int = 0) -> int | None:
-        return await self._add(key, 1, expires, limit, at_least)
+    async def spend(self, key: str, limit: int, expires: float | None) -> int | None:
+        return await self._add(key, 1, expires, limit)
 
     async def turn(self, key: str, interval_ms: int, at_most_ms: int) -> Turn:
         keys = [self._key("turn", key), self._once()]
@@ -222,8 +219,8 @@ class RedisStore:
         living: int = await self._run(KEPT, [self._key("ends", room)])
         return living
 
-    async def count(self, key: str, expires: float | None, by: int = 1) -> int:
-        after = await self._add(key, by, expires)
+    async def count(self, key: str, expires: float | None, by: int = 1, at_least: int = 0) -> int:
+        after = await self._add(key, by, expires, None, at_least)
         assert after is not None, "only a limit refuses"
         return after
 
