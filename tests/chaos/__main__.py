@@ -7,7 +7,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 
-from tests.chaos.away import Redis, SQLite, away
+from tests.chaos.away import ForgetfulRedis, Redis, SQLite, away
 from tests.chaos.crowd import crowd_before_a_hanging_head
 from tests.chaos.racing import race
 from tests.chaos.strangers import without_affinity, without_goodbye
@@ -26,6 +26,7 @@ TRIALS: dict[str, Callable[[], Awaitable[bool]]] = {
     "workers-redis-killed": lambda: race("workers", "redis", KILLS),
     "sqlite-away": lambda: away(SQLite),
     "redis-away": lambda: away(Redis),
+    "redis-forgets": lambda: away(ForgetfulRedis),
     "affinity": lambda: without_affinity(100),
     "goodbye": without_goodbye,
 }

@@ -1,6 +1,7 @@
 """The store goes away under load, twice, in two ways: searches go on, budgets hold, and all is well again.
 
-Redis is stopped and started, then frozen and thawed; a SQLite file is locked by somebody else, for a while and again.
+Redis is stopped and started, with its data and without, then frozen and thawed; a SQLite file is locked by somebody
+else, for a while and again.
 """
 
 from __future__ import annotations
@@ -47,8 +48,10 @@ class Outages:
 class Redis:
     """A server that writes everything down."""
 
+    options: tuple[str, ...] = ("--appendonly", "yes", "--appendfsync", "always")
+
     def __init__(self, home: Path) -> None:
-        self._server = RedisServer("--appendonly", "yes", "--appendfsync", "always")
+        self._server = RedisServer(*self.options)
         self.state = {"type": "redis", "url": self._server.url}
         self.end = self._server.end
 
@@ -61,6 +64,12 @@ class Redis:
         else:
             with self._server.frozen():
                 yield
+
+
+class ForgetfulRedis(Redis):
+    """A server that knows nothing when it is started again."""
+
+    options = ()
 
 
 class SQLite:
