@@ -303,7 +303,11 @@ def _state_of_variable(written: str, prefix: str, variables: Variables) -> State
     # a bare word is more likely a slip of the pen than a folder
     if "://" in written or not re.search(r"[/\\]", written):
         raise Unfit("must be 'memory', the path of a folder, or redis://host:6379/0")
-    return StateSettings("sqlite", Path(credentials.home(written, variables.environ)).absolute(), prefix=prefix)
+    try:
+        folder = Path(credentials.home(written, variables.environ)).absolute()
+    except OSError as error:
+        raise Unfit(f"must be a whole path, for there is no current folder: {credentials.why(error)}") from None
+    return StateSettings("sqlite", folder, prefix=prefix)
 
 
 def _redis_url(findings: Findings) -> Kind[str | None]:

@@ -170,6 +170,19 @@ async def test_a_reload_inside_one_process_closes_what_nobody_uses_any_more(play
         assert told(await ask(gateway, "fern")) == []
 
 
+def test_a_folder_that_is_relative_to_one_that_is_gone_is_a_fault_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("WEBSEARCH_STATE", "./state")
+    here.rmdir()
+    assert reloading.read_again(Config(), {}) is None
+    (line,) = [each.getMessage() for each in caplog.records]
+    assert line.startswith("reload: the old configuration stays in force: WEBSEARCH_STATE: must be a whole path")
+
+
 @pytest.fixture
 def logging_kept() -> Iterator[logging.Logger]:
     """The gateway's logger; all that a test does to logging is undone."""
