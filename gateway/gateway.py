@@ -86,8 +86,10 @@ class Gateway:
             self.store = opened.store
             self.store_warnings = opened.warnings
             self.persistent = opened.persistent
+            # of several workers' state their parent has warned
+            level = logging.WARNING if self._run is None else logging.DEBUG
             for warning in opened.warnings:
-                log.warning("%s", warning)
+                log.log(level, "%s", warning)
             self.history = History(self.store, now)
             self.ledger = Ledger(self.store, now)
             self._memory = Memory(self.store, MemoryStore(now), self.clock, self.history, self.ledger)

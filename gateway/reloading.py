@@ -67,6 +67,11 @@ def tell(new: Config) -> None:
         log.warning("reload: %s", warning)
 
 
+def faulted(fault: BaseException) -> None:
+    """Log that a reload came to nothing by a mistake of ours."""
+    log.error("reload: the old configuration stays in force: a fault of the gateway's own", exc_info=fault)
+
+
 async def reload(gateway: Gateway, options: Options) -> None:
     """Go on with what file and environment say now, unless that is faulty. What comes of it is logged."""
     new = read_again(gateway.config, options)

@@ -63,6 +63,8 @@ async def begin_shared(config: Config) -> bool:
                 config.server.workers,
             )
             return False
+        for warning in opened.warnings:
+            log.warning("%s", warning)
         rest_s = config.defaults.cooldown_default_s
         known = [lane for each in config.chain for lane in lanes(find(each.name), each, rest_s)]
         if opened.clears_auth:

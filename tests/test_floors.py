@@ -87,7 +87,8 @@ def test_nobody_catches_everything_but_at_edges_that_say_why() -> None:
                     assert not name.startswith("providers"), name
                     assert "#" in line + lines[at + 1], f"{name}:{at + 1} does not say why"
                     edges.append(name)
-    assert len(edges) <= 4, edges
+    # the tool's door, the search, the flight that carries it to others, a file that is opened, and the workers' parent
+    assert len(edges) <= 5, edges
 
 
 def test_every_vendor_has_its_facts_and_a_recordings_file() -> None:

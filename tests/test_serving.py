@@ -164,6 +164,14 @@ def test_an_address_in_use_is_told_in_one_sentence() -> None:
             listen("127.0.0.1", port)
 
 
+def test_an_address_is_in_use_even_before_the_other_server_serves() -> None:
+    (bound,) = listen("127.0.0.1", 0)
+    with bound:
+        port = bound.getsockname()[1]
+        with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1 port {port}: Address already in use"):
+            listen("127.0.0.1", port)
+
+
 def test_a_host_that_does_not_exist_is_told_in_one_sentence() -> None:
     with pytest.raises(ListenError, match=r"cannot listen on no\.such\.host\.invalid"):
         listen("no.such.host.invalid", 0)

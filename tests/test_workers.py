@@ -6,12 +6,14 @@ To see what a certain worker does, the others are stopped (SIGSTOP): then every 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,11 @@ from gateway.config import Config
 from gateway.doors import workers
 from gateway.doors.listening import listen
 from gateway.doors.workers import Workers, delay_s
+from gateway.gateway import Gateway
 from gateway.servers import begin_shared
 from gateway.settings import ServerSettings, StateSettings
+from gateway.stores.sqlite import FILE_NAME
+from gateway.tally import Run
 from tests import worker_tasks
 from tests.doors_fixtures import HANDSHAKES, FakeGateway, Served, call
 from tests.processes import ROOT, Serving, command, environment, logging_undone, serving, written
@@ -360,6 +365,21 @@ async def test_where_the_state_cannot_be_kept_one_worker_serves(played: Played, 
         assert b"worker 1" not in it.stderr
 
 
+async def test_what_is_wrong_with_the_state_is_told_once_by_the_parent(
+    played: Played, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / FILE_NAME).write_bytes(b"no database" * 100)
+    async with running(played, ["tavily"], state=sqlite(tmp_path)) as gateway:
+        config = gateway.config
+    caplog.clear()
+    assert await begin_shared(config)
+    for _ in range(2):
+        async with Gateway(config, run=Run(started=0.0)) as gateway:
+            assert gateway.store_warnings
+    (warning,) = [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    assert warning == gateway.store_warnings[0]
+
+
 @pytest.mark.parametrize(("home", "tried"), [("sqlite", True), ("redis", False)])
 @pytest.mark.parametrize("number", [1, 2])
 async def test_a_start_lets_a_refused_key_be_tried_again_but_not_where_other_machines_know_of_it(
@@ -387,14 +407,20 @@ async def test_a_number_of_workers_is_a_sensible_number(tmp_path: Path, number: 
 # the parent
 
 
-def served(task: Any, number: int = 1, path: Path | None = None) -> int:
+def with_a_warning(old: Config) -> Config:
+    return replace(old, warnings=("read again",))
+
+
+def served(
+    task: Any,
+    number: int = 1,
+    path: Path | None = None,
+    sockets: Sequence[socket.socket] = (),
+    read_again: Callable[[Config], Config] = with_a_warning,
+) -> int:
     """What a parent of such workers exits with."""
     config = Config(server=ServerSettings(workers=number), state=StateSettings(path=path))
-
-    def read_again(old: Config) -> Config:
-        return Config(server=old.server, state=old.state, warnings=("read again",))
-
-    return Workers(config, [], read_again, task=task).serve()
+    return Workers(config, list(sockets), read_again, task=task).serve()
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -441,3 +467,43 @@ def test_a_worker_that_keeps_the_old_configuration_is_told_of(capsys: pytest.Cap
     in_force = ["reload: the new configuration is in force; the chain is nobody", "reload: read again"]
     lines = [line.split(": ", 1)[1] for line in capsys.readouterr().err.splitlines() if ": reload" in line]
     assert lines == ["reload: worker 1 goes on with the old configuration", *in_force, *in_force]
+
+
+def test_who_is_ready_only_after_the_parent_was_told_to_stop_is_not_announced(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "gateway")
+    assert served(worker_tasks.is_ready_too_late, sockets=listen("127.0.0.1", 0)) == 0
+    assert [each.getMessage() for each in caplog.records] == ["stopping, and 1 workers with us"]
+
+
+def test_a_reload_that_breaks_does_not_end_the_parent(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(old: Config) -> Config:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise KeyError("providers")
+
+    assert served(worker_tasks.asks_to_reload, read_again=broken) == 0
+    assert logged(caplog) == ["reload: the old configuration stays in force: a fault of the gateway's own"]
+
+
+def test_a_worker_may_be_ended_by_a_signal_that_has_no_name(caplog: pytest.LogCaptureFixture) -> None:
+    assert served(worker_tasks.ends_by_a_signal_without_a_name) == 3
+    assert logged(caplog)[0] == f"worker 1 was ended by signal {signal.SIGRTMIN + 6} before it served"
+
+
+FIRST = """
+from gateway.doors.workers import Workers
+from gateway.settings import Config
+from tests.worker_tasks import hears_a_terminal
+
+raise SystemExit(Workers(Config(), [], lambda old: None, task=hears_a_terminal).serve())
+"""
+
+
+async def test_not_even_the_first_worker_hears_a_terminal_while_it_starts(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", FIRST), stderr=asyncio.subprocess.PIPE, cwd=ROOT, env=environment(tmp_path)
+    )
+    _, told = await process.communicate()
+    assert process.returncode == 3
+    assert told.splitlines()[0] == b"worker 1 ended with code 0 before it served"

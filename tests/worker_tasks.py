@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
+from gateway.doors.signals import TERMINALS
 from gateway.doors.worker import News
 from gateway.settings import Config
 
@@ -60,6 +61,31 @@ def keeps_the_old(pipe: Connection, sockets: list[Any], config: Config, run: Any
             pipe.send(news)
         os.kill(os.getppid(), signal.SIGTERM)
         pipe.recv()
+
+
+def is_ready_too_late(pipe: Connection, sockets: list[Any], config: Config, run: Any) -> None:
+    """Be told to end before it is ready, and be ready all the same."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    os.kill(os.getppid(), signal.SIGTERM)
+    signal.sigwait([signal.SIGTERM])
+    pipe.send(News.READY)
+
+
+def asks_to_reload(pipe: Connection, sockets: list[Any], config: Config, run: Any) -> None:
+    """Ask for a reload, and do as the parent says then."""
+    with _ready(pipe):
+        os.kill(os.getppid(), signal.SIGHUP)
+        pipe.recv()
+
+
+def ends_by_a_signal_without_a_name(pipe: Connection, sockets: list[Any], config: Config, run: Any) -> None:
+    """Be killed by one of those that every program may give a meaning of its own."""
+    os.kill(os.getpid(), signal.SIGRTMIN + 6)
+
+
+def hears_a_terminal(pipe: Connection, sockets: list[Any], config: Config, run: Any) -> None:
+    """End with the number of a terminal's signals that it would have heard while it started."""
+    raise SystemExit(len(set(TERMINALS) - signal.pthread_sigmask(signal.SIG_BLOCK, [])))
 
 
 @contextmanager

@@ -18,13 +18,16 @@ DRAIN_S = 1.0
 GRACE_S = 8
 """Seconds that running calls may take to end after that. Container runtimes kill ten seconds after SIGTERM."""
 
+WAITING = 2048
+"""Connections that may wait to be taken."""
+
 
 class ListenError(Exception):
     """The address is not to be had, or must not be used. The words are for the person who started us."""
 
 
 def listeners(config: Config) -> list[socket.socket]:
-    """Sockets bound where `config` says; what its operator should know of that is logged. Raises `ListenError`."""
+    """Sockets that listen where `config` says; what its operator should know is logged. Raises `ListenError`."""
     server = config.server
     if why := serving_refusal(config):
         raise ListenError(why)
@@ -38,7 +41,7 @@ def listeners(config: Config) -> list[socket.socket]:
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
-    """Sockets bound to every address that `host` has. Port 0: one free port for all. Raises `ListenError`."""
+    """Sockets that listen at every address that `host` has. Port 0: one free port for all. Raises `ListenError`."""
     bound: list[socket.socket] = []
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -53,6 +56,8 @@ def listen(host: str, port: int) -> list[socket.socket]:
             if family == socket.AF_INET6:
                 one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             one.bind(address)
+            # at once: until somebody listens, a second server may bind the same address
+            one.listen(WAITING)
     except (OSError, UnicodeError, OverflowError) as error:
         for one in bound:
             one.close()

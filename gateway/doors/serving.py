@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import signal
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any
@@ -16,7 +15,9 @@ import uvicorn
 from gateway.doors.app import build
 from gateway.doors.listening import DRAIN_S, GRACE_S, announce
 from gateway.doors.patience import PatientProtocol, raise_file_limit
+from gateway.doors.signals import handling
 from gateway.gateway import Gateway
+from gateway.reloading import faulted
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +105,7 @@ class Running:
 
 def _reloaded(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (fault := task.exception()) is not None:
-        log.error("reload: the old configuration stays in force: a fault of the gateway's own", exc_info=fault)
+        faulted(fault)
 
 
 class Server(uvicorn.Server):
@@ -124,21 +125,3 @@ class Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-@contextlib.contextmanager
-def handling(handlers: dict[str, Callable[[], None]]) -> Iterator[None]:
-    """Call these on the running loop when their signals come; the platform may not have them all."""
-    loop = asyncio.get_running_loop()
-    taken: list[tuple[int, Any]] = []
-    for name, handler in handlers.items():
-        number = getattr(signal, name, None)
-        if number is None:
-            continue
-        previous = signal.signal(number, lambda *_, call=handler: loop.call_soon_threadsafe(call))
-        taken.append((number, previous))
-    try:
-        yield
-    finally:
-        for number, previous in taken:
-            signal.signal(number, previous)

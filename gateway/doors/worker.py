@@ -15,6 +15,8 @@ from enum import StrEnum
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING
 
+from gateway.doors.listening import WAITING
+from gateway.doors.signals import TERMINALS, handling
 from gateway.logs import set_up
 from gateway.reloading import put_in_force
 from gateway.settings import Config
@@ -25,12 +27,6 @@ if TYPE_CHECKING:
     from gateway.gateway import Gateway
 
 log = logging.getLogger(__name__)
-
-TERMINALS = tuple(number for name in ("SIGINT", "SIGHUP") if (number := getattr(signal, name, None)) is not None)
-"""Signals that a terminal sends to every process of a group: they are for the parent, who says what follows."""
-
-WAITING = 2048
-"""Connections that may wait for a worker to take them."""
 
 AT_ONCE = 1
 """Connections that a worker takes before it does any other work: one that took all would leave the others idle."""
@@ -58,7 +54,7 @@ def work(pipe: Connection, sockets: list[socket.socket], config: Config, run: Ru
     set_up(config)
 
     from gateway.doors.patience import raise_file_limit
-    from gateway.doors.serving import Running, handling
+    from gateway.doors.serving import Running
     from gateway.gateway import Gateway
 
     raise_file_limit()
@@ -74,13 +70,13 @@ def work(pipe: Connection, sockets: list[socket.socket], config: Config, run: Ru
         loop = asyncio.get_running_loop()
         obedience = threading.Thread(target=_obey, args=(pipe, loop, running, gateway), daemon=True)
         with handling({"SIGTERM": running.drain}):
-            await running.serve([Queue(fileno=each.detach()) for each in sockets])
+            await running.serve([Listener(fileno=each.detach()) for each in sockets])
 
     asyncio.run(serve())
 
 
-class Queue(socket.socket):
-    """A listener at which many may wait, however few are taken at once: asyncio has one number for both."""
+class Listener(socket.socket):
+    """A socket at which many may wait, however few are taken at once: asyncio has one number for both."""
 
     def listen(self, backlog: int = 0, /) -> None:
         super().listen(max(backlog, WAITING))

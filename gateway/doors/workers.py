@@ -8,19 +8,19 @@ from __future__ import annotations
 import contextlib
 import logging
 import multiprocessing
-import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
 from gateway.clock import Clock
+from gateway.doors import signals
 from gateway.doors.listening import DRAIN_S, GRACE_S, announce
-from gateway.doors.worker import TERMINALS, News, Order, work
+from gateway.doors.worker import News, Order, work
 from gateway.logs import set_up
-from gateway.reloading import tell
+from gateway.reloading import faulted, tell
 from gateway.settings import Config
 from gateway.tally import Run
 
@@ -101,16 +101,16 @@ class Workers:
 
     def serve(self) -> int:
         """Serve until SIGTERM or SIGINT; SIGHUP reloads. The exit code."""
-        with _signals() as signals:
+        with signals.numbers() as numbers:
             self._want_all()
             while self._workers or self._due:
-                self._attend(signals)
+                self._attend(numbers)
         if self._served or self._ending is not None:
             return 0
         log.error("no worker could be started, so nothing is served")
         return NEVER_SERVED
 
-    def _attend(self, signals: socket.socket) -> None:
+    def _attend(self, numbers: socket.socket) -> None:
         """Do what is due, wait for something to happen, and do what follows."""
         for number in [number for number, moment in self._due.items() if moment <= self._clock.ticks()]:
             del self._due[number]
@@ -118,14 +118,14 @@ class Workers:
         pipes = {each.pipe: each for each in self._workers.values() if not each.pipe.closed}
         ends = {each.process.sentinel: each for each in self._workers.values()}
         moment = min([*self._due.values(), self._kill_at])
-        happened = wait([signals, *pipes, *ends], None if moment == inf else max(moment - self._clock.ticks(), 0.0))
+        happened = wait([numbers, *pipes, *ends], None if moment == inf else max(moment - self._clock.ticks(), 0.0))
         # what a worker said last comes before its end
         for pipe in pipes.keys() & set(happened):
             self._hear(pipes[pipe])
         for end in ends.keys() & set(happened):
             self._bury(ends[end])
-        if signals in happened:
-            for number in signals.recv(64):
+        if numbers in happened:
+            for number in numbers.recv(64):
                 self._signalled(number)
         if self._clock.ticks() >= self._kill_at:
             self._kill()
@@ -145,7 +145,7 @@ class Workers:
         # the name is in its log lines; a daemon is told to end if we do without a word
         process = SPAWN.Process(target=self._task, args=given, name=f"worker {number}", daemon=True)
         try:
-            with _deaf():
+            with signals.deaf():
                 process.start()
         except OSError as error:
             here.close()
@@ -165,7 +165,7 @@ class Workers:
         self._settle()
         if self._ending is None:
             steady = worker.ready and self._clock.ticks() - worker.since >= STEADY_S
-            how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+            how = f"was ended by {signals.named(-code)}" if code < 0 else f"ended with code {code}"
             self._fell(worker.number, steady=steady, how=how)
 
     def _fell(self, number: int, *, steady: bool, how: str) -> None:
@@ -187,6 +187,8 @@ class Workers:
             return
         if news is News.READY:
             worker.ready, worker.since = True, self._clock.ticks()
+            if self._ending is not None:
+                return  # it was told to end while it started
             log.info("worker %d is ready: process %d", worker.number, worker.process.pid)
             if not self._served:
                 self._served = True
@@ -202,19 +204,26 @@ class Workers:
     # signals
 
     def _signalled(self, number: int) -> None:
-        name = signal.Signals(number).name
+        name = signals.named(number)
         if name == "SIGINT":
             self._end(Order.INTERRUPT)
         elif self._ending is not None:
             return
         elif name == "SIGTERM":
             self._end(Order.DRAIN)
-        elif (new := self._read_again(self._config)) is not None:
+        elif (new := self._read()) is not None:
             set_up(new)
             self._config, self._reloading = new, True
             for worker in self._workers.values():
                 self._catch_up(worker)
             self._settle()
+
+    def _read(self) -> Config | None:
+        try:
+            return self._read_again(self._config)
+        except Exception as fault:  # noqa: BLE001 - told in the log: workers who serve must not lose their parent by it
+            faulted(fault)
+            return None
 
     def _catch_up(self, worker: Worker) -> None:
         """Give `worker` the configuration in force. Never a second one before it is done: its pipe must not fill up."""
@@ -252,35 +261,3 @@ class Workers:
         for worker in self._workers.values():
             log.warning("worker %d has not ended in time and is killed", worker.number)
             worker.process.kill()
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[socket.socket]:
-    """Where to read the numbers of the signals that come, a byte each."""
-    reader, writer = socket.socketpair()
-    writer.setblocking(False)
-    woken = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)]
-    previous = {number: signal.signal(number, lambda *_: None) for number in numbers}
-    try:
-        yield reader
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(woken)
-        reader.close()
-        writer.close()
-
-
-@contextlib.contextmanager
-def _deaf() -> Iterator[None]:
-    """Who is started in here does not hear a terminal's signals, not even while it starts; ours come afterwards."""
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINALS) if hasattr(signal, "pthread_sigmask") else None
-    previous = {number: signal.signal(number, signal.SIG_IGN) for number in TERMINALS}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-        if blocked is not None:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
