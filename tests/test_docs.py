@@ -15,13 +15,16 @@ import httpx2
 import pytest
 
 import providers
+from gateway.balance import UNKNOWN
 from gateway.config import check, load
 from gateway.credentials import PROXY, VARIABLES
 from gateway.gateway import Gateway
 from gateway.lineup import credential_names
 from gateway.steps import Skip
+from gateway.stores._server import REFUSALS
 from providers import Draft, HTTPProvider, Outcome, Query
 from tests import test_recordings
+from tests.chaos.__main__ import TRIALS
 from tests.markdown import ROOT, Page, Snippet, pages, spans
 
 CONFIGURATION = Page("docs/configuration.md")
@@ -245,6 +248,70 @@ def test_refusals_are_quoted_as_they_are(words: str) -> None:
 def test_troubles_with_the_state_are_quoted_as_they_are(words: str) -> None:
     assert words in TROUBLESHOOTING.prose
     assert words in (ROOT / "gateway" / "stores" / "sqlite.py").read_text("utf-8")
+
+
+def test_every_refusal_of_redis_is_quoted_as_it_is() -> None:
+    told = "".join(row[0] for row in TROUBLESHOOTING.rows("words behind the address"))
+    assert {words for words in REFUSALS.values() if f'"{words}"' not in told} == set()
+
+
+QUOTED = {
+    "stores/_server.py": [
+        "cannot be reached: ",
+        "does not answer within ",
+        "ended the connection: ",
+        "refuses our user or password: ",
+        "refuses: ",
+        "cannot be used: ",
+    ],
+    "stores/redis.py": [
+        "6.2 or newer is needed",
+        "may drop counts when it is full: set its maxmemory-policy to noeviction",
+    ],
+    "config.py": [
+        "needs the package redis",
+        "pip install 'websearch-gateway[redis]'",
+        "is no less than max_in_flight, so that one client may take every place",
+    ],
+    "lineup.py": ["has no endpoint that tells what is left"],
+    "settings.py": ["workers need a state that processes can share, and state.type is memory"],
+    "servers.py": ["one worker serves instead of ", "they must share their state, which cannot be had"],
+    "doors/workers.py": [
+        "was ended by ",
+        "it is replaced ",
+        "at once",
+        "ended with code ",
+        "could not be started: ",
+        "no worker could be started, so nothing is served",
+        "has not ended in time and is killed",
+        "goes on with the old configuration",
+    ],
+    "doors/worker.py": ["the parent is gone"],
+    "doors/fair.py": ["too many calls wait: of the client ", "are worked on at a time"],
+    "reloading.py": [
+        "the old configuration stays in force: ",
+        "is not what it was at the start; only a restart can change it",
+    ],
+    "clients.py": ["searches of today"],
+}
+
+
+@pytest.mark.parametrize("file", QUOTED)
+def test_what_the_log_and_the_door_say_is_quoted_as_it_is(file: str) -> None:
+    code = (ROOT / "gateway" / file).read_text("utf-8")
+    assert {words for words in QUOTED[file] if words not in code or words not in TROUBLESHOOTING.text} == set()
+
+
+def test_every_field_of_the_vendors_own_count_is_explained() -> None:
+    told = {
+        name for row in CONFIGURATION.rows("field of a provider, and of each of several keys") for name in spans(row[0])
+    }
+    assert told == {*UNKNOWN, "lasts_until", "pace"}
+
+
+def test_every_trial_is_told() -> None:
+    told = {name for row in Page("docs/benchmarks.md").rows("trial") for name in spans(row[0])}
+    assert told - {"-killed"} == {name.removesuffix("-killed") for name in TRIALS}
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -21,17 +21,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+import anyio
 import jsonschema
 import pytest
+import redis
 
 from gateway.answer import OUTPUT_SCHEMA
 from gateway.config import load
 from gateway.credentials import VARIABLES
 from gateway.lineup import credential_names
-from gateway.settings import Config, Defaults, ProviderSettings, ServerSettings
+from gateway.settings import Config, Defaults, ProviderSettings, ServerSettings, StateSettings
+from gateway.stores.redis import RedisStore
 from providers import names
 from providers._words import UNBOUNDED
-from tests import tables
+from tests import redis_server, tables
+from tests.chaos.__main__ import TRIALS
 from tests.markdown import ROOT, Page, Snippet, pages, spans
 from tests.test_recordings import KEYS as RECORDING_KEYS
 from tests.test_recordings import NEEDED as RECORDING_NEEDED
@@ -177,6 +181,7 @@ class Shell:
             "curl": self.curl,
             "claude": claude,
             "docker": docker,
+            "pip": pip,
             ".venv/bin/python": python,
         }
         kinds[word](*rest)
@@ -191,6 +196,10 @@ class Shell:
             name, _, value = pair.partition("=")
             assert name in KNOWN
             assert value
+            if value.startswith("redis:"):
+                state = load({name: value}).state
+                assert (state.type, state.url) == ("redis", value)
+                value = redis_server.shared_url()
             self.environ[name] = value
 
     def _start(self, *arguments: str) -> subprocess.Popen[str]:
@@ -233,7 +242,7 @@ class Shell:
                 until_it_listens(process, port)
 
                 def get(path: str) -> HTTPResponse:
-                    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+                    connection = HTTPConnection("127.0.0.1", port, timeout=60)
                     try:
                         connection.request("GET", path)
                         response = connection.getresponse()
@@ -267,7 +276,7 @@ class Shell:
 
 
 def until_it_listens(process: subprocess.Popen[str], port: int, limit_s: float = 20) -> None:
-    """Wait until `port` takes connections: the address is bound, and told, a moment before."""
+    """Wait until `port` takes connections; who calls so early is answered when it serves."""
     over = time.monotonic() + limit_s
     while True:
         with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port), 5):
@@ -291,7 +300,18 @@ def python(*words: str) -> None:
     assert words[0] == "-m"
     assert find_spec(words[1])
     for word in words[2:]:
-        assert (ROOT / word).exists()
+        if words[1] == "tests.chaos":
+            assert word in TRIALS
+        elif words[1] == "benchmarks.stores":
+            assert word.isdigit() or word.startswith("redis://")
+        else:
+            assert (ROOT / word).exists()
+
+
+def pip(command: str, requirement: str) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert command == "install"
+    assert requirement in {f"{project['name']}[{extra}]" for extra in project["optional-dependencies"]}
 
 
 TAKE_A_VALUE = {"-p", "-v", "-e", "-t", "--user", "--entrypoint"}
@@ -337,7 +357,9 @@ def docker(command: str, *words: str) -> None:
 
 def check_shell(snippet: Snippet, folder: Path, vendors: Vendors) -> None:
     file = folder / "played.json"
-    file.write_text(json.dumps(vendors["config"]), encoding="utf-8")
+    # without `state`: where nothing is said, it is kept, in the home that this folder is
+    played = {section: content for section, content in vendors["config"].items() if section != "state"}
+    file.write_text(json.dumps(played), encoding="utf-8")
     file.chmod(0o600)
     (folder / "reply.json").write_text('{"message": "a saved reply"}', encoding="utf-8")
     shell = Shell(folder, vendors["url"], {"WEBSEARCH_CONFIG": str(file), "WEBSEARCH_LOG": "info"})
@@ -371,6 +393,35 @@ def check_proxy(snippet: Snippet, folder: Path, vendors: Vendors) -> None:
         assert int(waits[1]) > longest_search_s()
 
 
+def check_redis(snippet: Snippet, folder: Path, vendors: Vendors) -> None:
+    """A real server that is set up so gives the page's user all that we need, and nothing to complain of."""
+    lines = [line.split() for line in snippet.code.splitlines()]
+    server = redis_server.RedisServer(*(word for name, *words in lines for word in (f"--{name}", *words)))
+    user, password = next((words[1], words[3].removeprefix(">")) for words in lines if ">" in "".join(words))
+    url = server.url.replace("unix://", f"unix://{user}:{password}@")
+
+    async def use() -> None:
+        store = RedisStore(url, StateSettings().prefix, patience_s=redis_server.PATIENT_S)
+        assert await store.open() == ()
+        assert await store.spend("a", 1, None) == 1
+        assert await store.rest("a", time.time() + 60, "timeout")
+        assert list(await store.resting(["a"])) == ["a"]
+        assert (await store.turn("a", 1, 0)).taken
+        await store.keep("room", "a", b"x", 60, at_most=1)
+        assert (await store.recall("room", "a"), await store.kept("room")) == (b"x", 1)
+        await store.clear("a")
+        assert await store.counted(["a"]) == {}
+        await store.aclose()
+
+    try:
+        anyio.run(use)
+        with redis.Redis.from_url(url) as client:
+            facts = client.info()
+        assert (facts["aof_enabled"], facts["maxmemory_policy"]) == (1, "noeviction")
+    finally:
+        server.end()
+
+
 def check_python(snippet: Snippet, folder: Path, vendors: Vendors) -> None:
     assert snippet.page == "CONTRIBUTING.md", "test_docs.py runs the one of that page"
 
@@ -378,6 +429,7 @@ def check_python(snippet: Snippet, folder: Path, vendors: Vendors) -> None:
 CHECKS: Mapping[str, Callable[[Snippet, Path, Vendors], None]] = {
     "json": check_json,
     "sh": check_shell,
+    "conf": check_redis,
     "python": check_python,
     "nginx": check_proxy,
     "caddyfile": check_proxy,
