@@ -45,7 +45,7 @@ check: $(VENV)/testing ## Lint, format and types
 bench: $(VENV)/testing ## Measure, as ratios to a bare SDK server in the same run
 	$(BIN)/python -m benchmarks.over_http
 
-chaos: $(VENV)/testing ## Kill it under load, and put a crowd before a hanging vendor (a minute or two)
+chaos: $(VENV)/testing ## Kill it under load, and put a crowd before a hanging vendor (minutes; some trials measure time)
 	$(BIN)/python -m tests.chaos
 
 conformance: $(VENV)/testing ## Run the protocol's conformance suites (needs npm)

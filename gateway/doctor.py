@@ -38,11 +38,14 @@ class Finding:
     advice: str = ""
 
 
+AGAIN = "after a restart (with Redis: a day after it was refused)"
+"""When a key that is out for auth gets another chance: what machines share is not for one of them to clear."""
+
 MEANING: Mapping[str, tuple[str, str]] = {
     # what a class or a skip says of a provider, and what helps
     Outcome.OK: ("works", ""),
     Outcome.NO_RESULTS: ("answers, but has nothing on a common question", "look at its options"),
-    Outcome.AUTH_FAILURE: ("key refused", "put another key into {env}; a restart lets this one be tried again"),
+    Outcome.AUTH_FAILURE: ("key refused", f"put another key into {{env}}; this one is tried again {AGAIN}"),
     Outcome.RATE_LIMITED: ("throttled", "wait; a slower local_qps keeps it from happening"),
     Outcome.QUOTA_EXHAUSTED: ("the vendor's quota is used up", "wait until it is renewed, or buy more there"),
     Outcome.TIMEOUT: ("no answer in time", "look at the network and the proxy; timeout_ms may be too short"),
@@ -259,7 +262,7 @@ async def _well(gateway: Gateway, lane: Lane, name: str, words: str) -> Finding:
         if rest := await gateway.cooldowns.of(lane):
             left_s = whole_seconds(rest.until, gateway.clock.wall())
             is_out = rest.why == Outcome.AUTH_FAILURE
-            advice = "a restart of the gateway ends that" if is_out else "that ends by itself"
+            advice = f"it is tried again {AGAIN}" if is_out else "that ends by itself"
             return Finding("live", name, "warning", f"{words}, but it rests: {rest.why}, {left_s} s left", advice)
     return Finding("live", name, "ok", words)
 
