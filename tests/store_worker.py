@@ -1,7 +1,7 @@
-"""A process of its own that uses a shared store: `python -m tests.store_worker HOME FOLDER TASK NUMBER`.
+"""A process of its own that uses shared stores: `python -m tests.store_worker`.
 
-It says `ready`, waits for a line, does its task and says what came of it: a byte for each unit it was granted (what was
-said outlives a killed process), else words. Its clock stands still.
+It says `ready`; then for every line `HOME TASK NUMBER FOLDER` it does the task and says what came of it, as one line: a
+byte for each unit it was granted (what was said outlives a killed process), else words. Its clock stands still.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from gateway.stores import Store, StoreUnavailable
-from gateway.stores.redis import RedisStore
-from gateway.stores.sqlite import SQLiteStore
-from tests.redis_server import PATIENT_S, prefix, shared_url
 
 NOW = 1_800_000_000.0
 GAP_MS = 1_000_000
@@ -24,11 +21,18 @@ GAP_MS = 1_000_000
 
 Given = TypeVar("Given")
 
-SHARED: dict[str, Callable[[Path], Store]] = {
-    "sqlite": lambda folder: SQLiteStore(folder, lambda: NOW),
-    "redis": lambda folder: RedisStore(shared_url(), prefix(folder), lambda: NOW, patience_s=PATIENT_S),
-}
-"""The homes that processes share, each in a folder, or in a server under the folder's name."""
+
+def opened(home: str, folder: Path) -> Store:
+    """The store that has `folder` to itself: in it, or under its name on the server that `home` is the address of."""
+    # either takes longer to import than a race lasts
+    if home == "sqlite":
+        from gateway.stores.sqlite import SQLiteStore
+
+        return SQLiteStore(folder, lambda: NOW)
+    from gateway.stores.redis import RedisStore
+    from tests.redis_server import PATIENT_S, prefix
+
+    return RedisStore(home, prefix(folder), lambda: NOW, patience_s=PATIENT_S)
 
 
 async def answered(verb: Callable[[], Awaitable[Given]]) -> Given:
@@ -61,21 +65,23 @@ async def turn(store: Store, number: int) -> AsyncIterator[str]:
         yield f"{round(place.wait_ms / GAP_MS)} "
 
 
-async def main(home: str, folder: Path, task: str, number: int) -> None:
+async def begin(home: str, task: str, number: int, folder: Path) -> None:
     """Do `task`; `open` makes that many new stores in turn, and counts once in each."""
-    os.write(1, b"ready\n")
-    sys.stdin.readline()
     if task == "open":
         for each in range(number):
-            store = SHARED[home](folder / str(each))
+            store = opened(home, folder / str(each))
             await answered(lambda store=store: store.count("opened", None))
             await store.aclose()
         return
-    store = SHARED[home](folder)
+    store = opened(home, folder)
     async for words in {"spend": spend, "rest": rest, "turn": turn}[task](store, number):
         os.write(1, words.encode())
     await store.aclose()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])))
+    os.write(1, b"ready\n")
+    for line in sys.stdin:
+        where, what, often, place = line.rstrip("\n").split(" ", 3)
+        asyncio.run(begin(where, what, int(often), Path(place)))
+        os.write(1, b"\n")
