@@ -38,6 +38,7 @@ class Piped:
         self.stdin: IO[bytes] = process.stdin
         self.stdout: IO[bytes] = process.stdout
         self.stderr: IO[bytes] = process.stderr
+        self.log = b""
 
     def say(self, *messages: dict[str, Any] | bytes) -> None:
         for message in messages:
@@ -49,6 +50,7 @@ class Piped:
 
     def until_logged(self, words: str) -> str:
         for line in self.stderr:
+            self.log += line
             if words in line.decode():
                 return line.decode()
         raise AssertionError(f"never logged: {words}")
@@ -58,6 +60,7 @@ class Piped:
         self.stdin.close()
         said = [json.loads(line) for line in self.stdout]
         assert self.process.wait(20) == 0
+        self.log += self.stderr.read()
         return said
 
 
@@ -71,13 +74,34 @@ def piped(*arguments: str, **environment: str) -> Iterator[Piped]:
         cwd=ROOT,
         env={**os.environ, **environment},
     ) as process:
-        too_late = threading.Timer(30, process.kill)
+        too_late = threading.Timer(60, process.kill)
         too_late.start()
         try:
             yield Piped(process)
         finally:
             too_late.cancel()
             process.kill()
+
+
+@pytest.fixture(scope="module")
+def modern_one() -> Iterator[Piped]:
+    """A process that nobody ever greets. Each test hears out what it has asked for."""
+    with piped("hangs") as pipe:
+        yield pipe
+        assert pipe.finish() == []
+    assert b"Traceback" not in pipe.log
+
+
+@pytest.fixture(scope="module")
+def greeted() -> Iterator[Piped]:
+    """A process after the handshake. Each test hears out what it has asked for."""
+    with piped("hangs") as pipe:
+        pipe.say(INITIALIZE, INITIALIZED)
+        assert pipe.hear()["id"] == "i"
+        yield pipe
+        assert pipe.finish() == []
+    assert b"Traceback" not in pipe.log
+    assert b"Error" not in pipe.log
 
 
 @pytest.mark.parametrize("encoding", ["gbk", "ascii:strict"])
@@ -90,63 +114,54 @@ def test_stdout_carries_protocol_lines_in_utf_8_whatever_the_console_speaks(enco
         assert "雪の結晶".encode() in line
         assert json.loads(line)["result"]["structuredContent"] == FOUND
         assert pipe.finish() == []
-        log = pipe.stderr.read()
-    assert b"a stray line" in log
-    assert b"entered " in log
+    assert b"a stray line" in pipe.log
+    assert b"entered " in pipe.log
 
 
-def test_modern_requests_need_no_handshake() -> None:
-    with piped() as pipe:
-        pipe.say(modern(call())[0])
-        assert pipe.hear()["result"]["structuredContent"] == FOUND
+def test_modern_requests_need_no_handshake(modern_one: Piped) -> None:
+    modern_one.say(modern(call({"query": "fast"}))[0])
+    assert modern_one.hear()["result"]["structuredContent"] == FOUND
 
 
-def test_progress_is_told_before_the_answer() -> None:
-    with piped() as pipe:
-        pipe.say(INITIALIZE, INITIALIZED, call(token="t"))
-        assert pipe.hear()["id"] == "i"
-        notes = [pipe.hear()["params"]["message"] for _ in range(2)]
-        assert notes == ["bocha: quota_exhausted (http_403 no money)", "brave: ok"]
-        assert pipe.hear()["id"] == 7
-
-
-@pytest.mark.parametrize("era", [HANDSHAKE, MODERN])
-def test_a_cancelled_search_stops_and_others_go_on(era: str) -> None:
-    with piped("hangs") as pipe:
-        fast = {**call({"query": "fast"}), "id": 8}
-        cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
-        if era == MODERN:
-            pipe.say(modern(call())[0])
-        else:
-            pipe.say(INITIALIZE, INITIALIZED, call())
-            assert pipe.hear()["id"] == "i"
-        pipe.until_logged("entered")
-        pipe.say(cancelled)
-        pipe.until_logged("left")
-        pipe.say(modern(fast)[0] if era == MODERN else fast)
-        assert pipe.hear()["id"] == 8
-        assert pipe.finish() == []
-        assert b"Traceback" not in pipe.stderr.read()
-
-
-def test_an_id_told_as_text_cancels_too_and_nobody_waits_for_its_answer() -> None:
-    with piped("hangs") as pipe:
-        pipe.say(INITIALIZE, INITIALIZED, call())
-        pipe.until_logged("entered")
-        pipe.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "7"}})
-        pipe.until_logged("left")
-        assert [message["id"] for message in pipe.finish()] == ["i"]
+def test_progress_is_told_before_the_answer(greeted: Piped) -> None:
+    greeted.say(call({"query": "fast"}, token="t"))
+    notes = [greeted.hear()["params"]["message"] for _ in range(2)]
+    assert notes == ["bocha: quota_exhausted (http_403 no money)", "brave: ok"]
+    assert greeted.hear()["id"] == 7
 
 
 @pytest.mark.parametrize(
-    "named", ["[]", "[7]", "{}", "null", "true", "7.5", "1e999", '"\\ud800"', "9" * 400, "[" * 300 + "]" * 300]
+    ("era", "requested"),
+    [(HANDSHAKE, 7), (MODERN, 7), (HANDSHAKE, "7")],
+    ids=["handshake", "modern", "an id told as text"],
 )
-def test_a_cancellation_that_names_no_request_of_ours_changes_nothing(named: str) -> None:
-    with piped("hangs") as pipe:
-        pipe.say(INITIALIZE, INITIALIZED, call({"query": "slow", "seconds": 0.2}))
-        pipe.say(f'{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{named}}}}}\n'.encode())
-        assert [message["id"] for message in pipe.finish()] == ["i", 7]
-        assert b"Error" not in pipe.stderr.read()
+def test_a_cancelled_search_stops_nobody_waits_for_its_answer_and_others_go_on(
+    modern_one: Piped, greeted: Piped, era: str, requested: object
+) -> None:
+    pipe = modern_one if era == MODERN else greeted
+    slow, fast = call({"query": "slow"}), call({"query": "fast"}, id=8)
+    pipe.say(modern(slow)[0] if era == MODERN else slow)
+    pipe.until_logged("entered 雪 slow")
+    pipe.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": requested}})
+    pipe.until_logged("left")
+    pipe.say(modern(fast)[0] if era == MODERN else fast)
+    assert pipe.hear()["id"] == 8
+
+
+NOT_OURS = ["[]", "[7]", "{}", "null", "true", "7.5", "1e999", '"\\ud800"', "9" * 400, "[" * 300 + "]" * 300]
+
+
+def test_a_cancellation_that_names_no_request_of_ours_changes_nothing(greeted: Piped) -> None:
+    greeted.say(call({"query": "slow", "seconds": 0.2}))
+    for named in NOT_OURS:
+        told = f'{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{named}}}}}\n'
+        greeted.say(call({"query": "slow", "seconds": 0.2}, id=f"beside {named}"), told.encode())
+    greeted.say(call({"query": "slow", "seconds": 0.4}, id="last"))
+    answered = [greeted.hear()["id"]]
+    while answered[-1] != "last":
+        answered.append(greeted.hear()["id"])
+    assert [named for named in NOT_OURS if f"beside {named}" not in answered] == []
+    assert 7 in answered
 
 
 def test_calls_under_way_are_answered_after_the_end_of_stdin() -> None:
@@ -182,11 +197,9 @@ def test_what_is_no_message_is_answered_and_the_next_one_served() -> None:
         assert pipe.hear()["id"] == "i"
 
 
-def test_a_lone_surrogate_in_the_arguments_is_no_reason_to_stop() -> None:
-    with piped() as pipe:
-        pipe.say(INITIALIZE, INITIALIZED, call({"query": "x\ud800"}))
-        assert pipe.hear()["id"] == "i"
-        assert pipe.hear()["result"]["structuredContent"] == FOUND
+def test_a_lone_surrogate_in_the_arguments_is_no_reason_to_stop(greeted: Piped) -> None:
+    greeted.say(call({"query": "x\ud800", "seconds": 0}))
+    assert greeted.hear()["result"]["structuredContent"] == FOUND
 
 
 @pytest.mark.anyio
