@@ -17,6 +17,7 @@ import pytest
 
 from gateway import __version__
 from gateway.answer import OUTPUT_SCHEMA
+from gateway.cli import run
 from gateway.status import STATUS_SCHEMA
 from tests.processes import ROOT, Ended, command, environment, serving, written
 from tests.rooms import failing, tuned
@@ -326,13 +327,17 @@ async def test_serve_refuses_with_2_what_it_cannot_or_must_not_do(room: Room, un
         ("--host=a..b", "argument --host: must be a host name or an IP address, without scheme and port"),
         ("--host=", "argument --host: must be a host name or an IP address, without scheme and port"),
         ("--host=http://127.0.0.1", "argument --host: must be a host name or an IP address, without scheme and port"),
+        *((f"--workers={n}", "argument --workers: must be a whole number from 1 to 64") for n in ("0", "65", "two")),
     ],
 )
-async def test_options_take_what_the_settings_of_their_names_take(room: Room, option: str, complaint: str) -> None:
-    room.configure("tavily")
-    refused = await room.run("serve", option)
-    assert (refused.code, refused.stdout) == (2, b"")
-    assert refused.err.endswith(f"serve: error: {complaint}\n")
+def test_options_take_what_the_settings_of_their_names_take(
+    capsys: pytest.CaptureFixture[str], option: str, complaint: str
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        run(["serve", option])
+    told = capsys.readouterr()
+    assert (refused.value.code, told.out) == (2, "")
+    assert told.err.endswith(f"serve: error: {complaint}\n")
 
 
 async def test_a_hang_up_ends_stdio_for_its_clients_terminal_is_gone(room: Room) -> None:
@@ -373,15 +378,16 @@ async def test_help_and_version_need_no_configuration_and_wrong_usage_is_2(tmp_p
     assert (wrong.code, wrong.out, "invalid choice" in wrong.err) == (2, "", True)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["config", "check"], ["search", "--json", ""]])
-def test_quick_commands_do_not_import_what_only_servers_need(tmp_path: Path, arguments: list[str]) -> None:
+def test_quick_commands_do_not_import_what_only_servers_need(tmp_path: Path) -> None:
+    quick = [["--help"], ["config", "check"], ["search", "--json", ""]]
     slow = ("mcp", "starlette", "uvicorn", "curl_cffi")
     program = (
         "import sys\n"
         "from gateway.cli import run\n"
-        f"try: run({arguments!r})\n"
-        "except SystemExit: pass\n"
-        f"print('slow:', [name for name in {slow!r} if name in sys.modules], file=sys.stderr)\n"
+        f"for arguments in {quick!r}:\n"
+        "    try: run(arguments)\n"
+        "    except SystemExit: pass\n"
+        f"    print('slow:', arguments, [name for name in {slow!r} if name in sys.modules], file=sys.stderr)\n"
     )
     ran = subprocess.run(
         [sys.executable, "-c", program],
@@ -392,4 +398,5 @@ def test_quick_commands_do_not_import_what_only_servers_need(tmp_path: Path, arg
         check=True,
         timeout=30,
     )
-    assert ran.stderr.splitlines()[-1] == "slow: []"
+    told = [line for line in ran.stderr.splitlines() if line.startswith("slow:")]
+    assert told == [f"slow: {arguments} []" for arguments in quick]

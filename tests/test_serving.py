@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import os
@@ -90,21 +91,24 @@ def test_sigint_ends_an_idle_process_with_0() -> None:
         assert run.process.wait(20) == 0
 
 
-@pytest.mark.parametrize("era", [HANDSHAKE, MODERN])
-@pytest.mark.parametrize("form", ["json", "stream"])
-def test_what_has_not_ended_in_time_is_sent_away_without_a_traceback(era: str, form: str) -> None:
-    message, headers = call({"query": "slow"}, token="t" if form == "stream" else None), {"MCP-Protocol-Version": era}
-    if era == MODERN:
-        message, headers = modern(message)
+def test_what_has_not_ended_in_time_is_sent_away_without_a_traceback() -> None:
+    opened = {}
     with running("hangs", "hasty") as run:
-        opened = run.site.open(message, headers | BEARER | {"Accept": "application/json, text/event-stream"})
-        run.until_logged("entered")
+        for era, form in itertools.product([HANDSHAKE, MODERN], ["json", "stream"]):
+            message = call({"query": f"slow {form} of {era}"}, token="t" if form == "stream" else None)
+            headers = {"MCP-Protocol-Version": era}
+            if era == MODERN:
+                message, headers = modern(message)
+            accepted = {"Accept": "application/json, text/event-stream"}
+            opened[era, form] = run.site.open(message, headers | BEARER | accepted)
+            run.until_logged(f"slow {form} of {era}")
         run.process.send_signal(signal.SIGTERM)
         assert run.process.wait(20) == 0
         log = run.stderr.read().decode()
-        assert opened.recv(65536).startswith(b"HTTP/1.1 503")
-        opened.close()
-    assert "left" in log
+        for which, connection in opened.items():
+            assert connection.recv(65536).startswith(b"HTTP/1.1 503"), which
+            connection.close()
+    assert log.count("left") == len(opened)
     assert "Exception" not in log
     assert "Traceback" not in log
 

@@ -396,13 +396,6 @@ async def test_a_start_lets_a_refused_key_be_tried_again_but_not_where_other_mac
         assert (used(await ask(gateway)) == "tavily") is tried
 
 
-@pytest.mark.parametrize("number", ["0", "65", "two"])
-async def test_a_number_of_workers_is_a_sensible_number(tmp_path: Path, number: str) -> None:
-    refused = await command(tmp_path, "serve", "--workers", number)
-    assert refused.code == 2
-    assert "argument --workers: must be a whole number from 1 to 64" in refused.err
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # the parent
 
