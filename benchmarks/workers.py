@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.over_http import CONNECTIONS, TOKEN, call, configure, free_port, one_connection, reachable, start, stop
-from tests.chaos.stage import cpu_s, workers_of
+from tests.chaos.stage import cpu_s, until_workers
 from tests.redis_server import RedisServer
 
 ERA = "2025-06-18"
@@ -70,8 +70,7 @@ def running(state: str, workers: int, file: str, redis: RedisServer, folder: str
     gateway = start(*words, WEBSEARCH_CONFIG=str(own), WEBSEARCH_LOG="warn")
     try:
         asyncio.run(reachable(port))
-        children = workers_of(gateway.pid)
-        assert len(children) == (workers if workers > 1 else 0)
+        children = asyncio.run(until_workers(gateway.pid, workers if workers > 1 else 0))
         server = redis.pid if state == "redis" else None
         yield Contestant(state, workers, port, [gateway.pid, *children], server)
     finally:

@@ -95,11 +95,12 @@ def meta_of(body: dict[str, Any]) -> dict[str, Any]:
 
 
 async def is_served(port: int) -> bool:
+    """Whether somebody answers: a parent listens before its workers do anything."""
     try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-    except OSError:
+        async with asyncio.timeout(1):
+            await Line(port).post(call({}, "web_search_status"), Connection="close")
+    except (*GONE, TimeoutError):
         return False
-    writer.close()
     return True
 
 
@@ -225,6 +226,14 @@ async def served(home: Path, config: Path, *arguments: str, port: int, log: Path
         yield process.pid
     finally:
         await kill(process)
+
+
+async def until_workers(parent: int, number: int, limit_s: float = 60) -> list[int]:
+    """The numbers of a server's worker processes, once there are so many."""
+    async with asyncio.timeout(limit_s):
+        while len(found := workers_of(parent)) < number:
+            await asyncio.sleep(0.05)
+    return found
 
 
 def workers_of(parent: int) -> list[int]:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.stage import Line, check, content, free_ports, resident_mb, served, workers_of
+from tests.chaos.stage import Line, check, content, free_ports, resident_mb, served, until_workers, workers_of
 from tests.doors_fixtures import call
 from tests.processes import written
 from tests.vendors import Played
@@ -89,6 +89,7 @@ async def without_affinity(clients: int) -> bool:
 async def without_goodbye() -> bool:
     async with four_workers() as (parent, port), asyncio.timeout(600):
         lines = [Line(port) for _ in range(16)]
+        await until_workers(parent, 4)
 
         async def begin(number: int) -> None:
             async with places:
