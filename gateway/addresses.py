@@ -5,13 +5,27 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Sequence
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from providers._addresses import cleaned, is_host, secrets
 
-__all__ = ["cleaned", "has_query", "is_host", "is_listed", "public", "secrets"]
+__all__ = ["cleaned", "has_query", "is_host", "is_listed", "passwords", "public", "secrets"]
 
 _PORTS = {"http": 80, "https": 443}
+
+
+def passwords(address: str) -> tuple[str, ...]:
+    """What of an address opens a door, as it is written and as it is sent; not the user's name, which may be a word."""
+    try:
+        parts = urlsplit(address)
+        queried = parse_qsl(parts.query, keep_blank_values=True)
+        found = [parts.password or "", unquote(parts.password or "")]
+    except ValueError:
+        return (address,)
+    for name, value in queried:
+        if "password" in name:
+            found += [value, quote(value, safe="")]
+    return tuple(dict.fromkeys(each for each in found if each))
 
 
 def has_query(text: str) -> bool:

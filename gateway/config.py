@@ -297,7 +297,7 @@ def _state(section: Section, variables: Variables) -> StateSettings:
 def _state_of_variable(written: str, prefix: str, variables: Variables) -> StateSettings:
     if written == "memory":
         return StateSettings("memory", prefix=prefix)
-    if re.match(r"(rediss?|valkeys?|unix)://", written):
+    if re.match(r"(rediss?|valkeys?|unix):/", written):
         return StateSettings("redis", url=_redis_url(variables.findings)(written), prefix=prefix)
     variables.findings.hide(*addresses.secrets(written) if "://" in written else ())
     # a bare word is more likely a slip of the pen than a folder
@@ -313,7 +313,7 @@ def _state_of_variable(written: str, prefix: str, variables: Variables) -> State
 def _redis_url(findings: Findings) -> Kind[str | None]:
     def read(value: object) -> str:
         written = text(value)
-        findings.hide(*addresses.secrets(written))
+        findings.hide(*addresses.passwords(written))
         url = re.sub(r"^valkey(s?)://", r"redis\1://", written)
         try:
             parts = urlsplit(url)
@@ -322,9 +322,27 @@ def _redis_url(findings: Findings) -> Kind[str | None]:
             usable = False
         if not usable or parts.scheme not in ("redis", "rediss", "unix") or not url.isprintable():
             raise Unfit("must be an address such as redis://host:6379/0, rediss:// for TLS, or unix:///path")
+        if parts.scheme != "unix" and not re.fullmatch(r"/?|/[0-9]{1,4}", parts.path):
+            raise Unfit("must end with the number of a database, as in redis://host:6379/0, or with none")
+        if find_spec("redis") is not None:
+            _check_options(url)
         return url
 
     return read
+
+
+def _check_options(url: str) -> None:
+    """Raises `Unfit` when the driver does not know an option behind the `?`, or what it is set to."""
+    from gateway.stores._line import connection  # its package is there only where somebody wanted it
+
+    try:
+        connection(url)
+    except TypeError as error:
+        name = re.search(r"argument '(\w{1,40})'", str(error))
+        raise Unfit(f"holds an option that there is not{f': {name[1]}' if name else ''}") from None
+    except ValueError as error:
+        name = re.search(r"for '(\w{1,40})'", str(error))
+        raise Unfit(f"holds an option with a value that cannot be{f': {name[1]}' if name else ''}") from None
 
 
 def _key_prefix(value: object) -> str:

@@ -164,7 +164,9 @@ class Relay:
         self.sent = b""
         """All that clients have sent."""
         self.to_lose = 0
-        """How many replies to come are lost."""
+        """How many connections to come lose the next reply, and all after it."""
+        self.delay_s = 0.0
+        """How far away the server is: what every reply takes longer."""
         self.to_hold = 0
         """How many commands to come are passed on only after `release`."""
         self.release = asyncio.Event()
@@ -226,8 +228,13 @@ class Relay:
             writer.write(chunk)
 
     async def _pass_replies(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        is_deaf = False
         while chunk := await reader.read(65536):
-            if self.to_lose:
+            if self.delay_s:
+                await asyncio.sleep(self.delay_s)
+            if self.to_lose and not is_deaf:
+                # no connection loses a part of what passes and goes on with the rest
                 self.to_lose -= 1
-            else:
+                is_deaf = True
+            if not is_deaf:
                 writer.write(chunk)

@@ -287,6 +287,73 @@ async def test_connections_that_are_cut_cost_no_verb(server: RedisServer, relay:
         assert relay.connections == 3
 
 
+async def test_a_server_far_away_is_connected_to_though_nobody_waits_so_long(relay: Relay) -> None:
+    relay.delay_s = 6 * HURRIED_S
+    async with store(f"redis://{relay.address}/3", patience_s=HURRIED_S, again_s=SOON_S) as home:
+        words = await refusal(home.spend("tavily", 5, None))
+        assert words.endswith("/3 cannot be connected to within 50 ms")
+        relay.delay_s = 0.0
+        await until_back(home)
+        assert relay.connections == 1, "the one that was begun was waited for"
+        assert await home.spend("tavily", 5, None) == 1, "what nobody waited for was not sent"
+
+
+async def test_a_start_waits_for_a_server_far_away(relay: Relay) -> None:
+    relay.delay_s = 2 * HURRIED_S
+    async with store(f"redis://{relay.address}/3", patience_s=0.2) as home:
+        await home._server.meet(20)
+        assert await home.count("a", None) == 1
+        assert relay.connections == 1
+
+
+async def test_a_name_that_is_looked_up_for_long_is_looked_up_once(
+    anyio_backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[object] = []
+
+    async def hanging(*name: object, **_: object) -> list[object]:
+        begun.append(name)
+        await asyncio.Event().wait()
+        return []
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", hanging)
+    async with store("redis://far.example", patience_s=SOON_S, again_s=SOON_S) as home:
+        await refusal(home.count("a", None))
+        probes = asyncio.Semaphore(0)
+        asked = home._server._try
+
+        async def counted(command: tuple[str | bytes | int, ...]) -> object:
+            probes.release()
+            return await asked(command)
+
+        monkeypatch.setattr(home._server, "_try", counted)
+        async with asyncio.timeout(20):
+            for _ in range(5):
+                await probes.acquire()
+    assert len(begun) == 1
+
+
+async def test_a_name_with_two_addresses_is_told_like_one(unused_tcp_port: int) -> None:
+    async with store(f"redis://localhost:{unused_tcp_port}") as home:
+        words = await refusal(home.count("a", None))
+    assert words == f"redis://localhost:{unused_tcp_port} cannot be reached: Connection refused"
+
+
+async def test_a_store_that_is_left_while_somebody_waits_leaves_no_connection(
+    server: RedisServer, relay: Relay
+) -> None:
+    async with store(f"redis://{relay.address}") as home:
+        await home.count("a", None)
+        with server.frozen():
+            waiting = asyncio.create_task(refusal(home.count("a", None)))
+            await asyncio.sleep(0)
+            await home.aclose()
+            assert await waiting
+            assert relay.connections == 1
+            assert home._server._line is None
+        assert await home.count("a", None) in (2, 3)
+
+
 async def test_a_port_where_nobody_listens_is_told_without_secrets(
     unused_tcp_port: int, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -369,6 +436,26 @@ async def test_a_full_server_still_tells_what_it_knows(server: RedisServer) -> N
         assert list(await home.resting(["tavily"])) == ["tavily"]
 
 
+async def test_a_count_of_another_program_is_told(server: RedisServer) -> None:
+    async with store(server.url) as home:
+        with server.client() as client:
+            client.set("test:count:a", "not a number")
+        assert "holds something of another program" in await refusal(home.counted(["a", "b"]))
+
+
+@pytest.mark.parametrize("lost", ["ages", "ends"])
+async def test_a_room_that_lost_a_part_of_itself_is_a_room_again(server: RedisServer, lost: str) -> None:
+    async with store(server.url) as home:
+        for number in range(4):
+            await home.keep("room", f"old{number}", b"x", 600, at_most=4)
+        with server.client() as client:
+            assert client.delete(f"test:{lost}:room") == 1
+        for number in range(8):
+            await home.keep("room", f"new{number}", b"x", 600, at_most=4)
+        assert [await home.recall("room", f"new{number}") for number in range(4, 8)] == [b"x"] * 4
+        assert await home.kept("room") == 4
+
+
 async def test_what_another_program_keeps_under_our_prefix_is_told(server: RedisServer) -> None:
     with server.client() as client:
         client.rpush("test:count:a", "x")
@@ -392,6 +479,18 @@ async def played(**replies: str) -> AsyncIterator[str]:
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as listening:
         yield f"redis://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+
+
+async def test_a_password_that_a_server_repeats_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    reply = "-ERR unknown command `AUTH`, with args beginning with: `ada` `hunter2secret` "
+    async with played(others=reply) as url:
+        with_password = url.replace("redis://", "redis://ada:hunter2secret@")
+        async with store(with_password) as home:
+            words = await refusal(home.count("a", None))
+        opened_with, home = await opened(with_password)
+        await home.aclose()
+    assert "unknown command" in words + str(opened_with)
+    assert "hunter2" not in words + str(opened_with) + caplog.text
 
 
 @pytest.mark.parametrize(

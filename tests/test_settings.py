@@ -271,7 +271,7 @@ def test_nothing_that_is_shown_holds_a_secret(home: Home) -> None:
                 {"name": "exa", "base_url": f"https://u:{secrets[2]}@relay.example/?k={secrets[3]}"},
                 {"name": "brave", "proxy": f"http://u:{secrets[4]}@p.example"},
             ],
-            "state": {"type": "redis", "url": f"redis://u:{secrets[8]}@r.example/1?ssl_password={secrets[9]}"},
+            "state": {"type": "redis", "url": f"rediss://u:{secrets[8]}@r.example/1?ssl_password={secrets[9]}"},
         },
         EXA_API_KEY=secrets[5],
         SEARXNG_URL=f"https://u:{secrets[6]}@s.example",
@@ -290,7 +290,7 @@ def test_nothing_that_is_shown_holds_a_secret(home: Home) -> None:
         "from": "file",
     }
     assert shown["network"]["proxy"] == {"value": "http://p.example", "from": "env HTTPS_PROXY"}
-    assert shown["state"]["url"] == {"value": "redis://r.example/1", "from": "file"}
+    assert shown["state"]["url"] == {"value": "rediss://r.example/1", "from": "file"}
     assert shown["providers"]["exa"]["base_url"] == {"value": "https://relay.example/", "from": "file"}
     assert shown["chain"] == {"value": ["exa", "brave"], "from": "file"}
 

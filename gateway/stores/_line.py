@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from typing import Any, Protocol, cast
 
@@ -49,8 +50,17 @@ def connection(url: str) -> Connection:
     return cast(Connection, options.pop("connection_class", OverTCP)(**options))
 
 
+CONNECT_S = 5.0
+"""Seconds that a connection may take to be made, however long anybody waits for it: one attempt that succeeds late is
+worth more than many that are broken off, each of which leaves a thread behind that looks the name up."""
+
+
 class Silent(Exception):  # noqa: N818 -- it is a state, and reads as one
     """Nothing was heard for as long as we wait."""
+
+
+class Unmet(Silent):
+    """The connection was not made for as long as we wait; it may still be."""
 
 
 class Lost:
@@ -64,7 +74,8 @@ class Line:
     """A connection at work. It is watched even when nobody asks: what was closed from afar is not used again.
 
     Whoever waits does so for `patience_s` seconds of silence at most, connecting included, and a quarter more when
-    the connection had to be made first. One line is enough for a process: a server does one thing at a time, too.
+    the connection had to be made first. What waited in vain for a connection is not sent any more. One line is enough
+    for a process: a server does one thing at a time, too.
     """
 
     def __init__(self, connection: Connection, patience_s: float) -> None:
@@ -76,6 +87,9 @@ class Line:
         self._asked = asyncio.Event()
         self._silent_looks = 0
         self._next_look: asyncio.Handle | None = None
+        self._met = asyncio.Event()
+        self._is_made = False
+        self._too_late = asyncio.get_running_loop().call_later(CONNECT_S, self.give_up, Unmet())
         self._work = asyncio.create_task(self._connect_and_read())
 
     def ask(self, command: Command) -> asyncio.Future[Any]:
@@ -88,6 +102,12 @@ class Line:
             self._silent_looks = 0
             self._look_later()
         return reply
+
+    async def until_met(self, limit_s: float) -> None:
+        """Until the connection is made or lost, `limit_s` seconds at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await self._met.wait()
 
     def give_up(self, error: Exception) -> None:
         """Let the connection go, and tell all who wait why."""
@@ -103,6 +123,9 @@ class Line:
         sending = None
         try:
             await self._connection.connect()
+            self._is_made = True
+            self._too_late.cancel()
+            self._met.set()
             self._silent_looks = max(0, self._silent_looks - 1)
             sending = asyncio.create_task(self._send())
             while True:
@@ -138,6 +161,11 @@ class Line:
 
     def _end(self, error: Exception) -> None:
         self.is_lost = True
+        self._too_late.cancel()
+        self._met.set()
+        self._tell_all(error)
+
+    def _tell_all(self, error: Exception) -> None:
         self._look_no_more()
         while self._waiting:
             self._answer(Lost(error))
@@ -154,8 +182,11 @@ class Line:
         self._silent_looks += 1
         if self._silent_looks < LOOKS + 2:
             self._look_later()
-        else:
+        elif self._is_made:
             self.give_up(Silent())
+        else:
+            self._unsent.clear()
+            self._tell_all(Unmet())
 
     def _look_later(self) -> None:
         loop = asyncio.get_running_loop()

@@ -8,13 +8,15 @@ import os
 import re
 import socket
 import ssl
+from contextlib import suppress
 from typing import Any
 
 from redis.exceptions import AuthenticationError, ConnectionError, NoScriptError, RedisError, ResponseError
 
 from gateway import addresses
 from gateway.stores import StoreUnavailable
-from gateway.stores._line import Command, Line, Lost, Silent, connection
+from gateway.stores._line import Command, Line, Lost, Silent, Unmet, connection
+from providers._reading import redact, spellings
 
 log = logging.getLogger(__name__)
 
@@ -27,13 +29,15 @@ UNREADY = {
 }
 """Refusals that hold for every command until something has changed on the server, or another one has its name."""
 
+FOREIGN = "holds something of another program under our prefix"
+
 REFUSALS = {
     **UNREADY,
     "OOM": "is full",
     "MISCONF": "cannot save to its disk",
     "NOREPLICAS": "has too few replicas to be written",
     "NOPERM": "does not allow our user what we need",
-    "WRONGTYPE": "holds something of another program under our prefix",
+    "WRONGTYPE": FOREIGN,
     "BUSY": "is busy with a script",
     **dict.fromkeys(("MOVED", "ASK", "CROSSSLOT", "CLUSTERDOWN"), "is part of a cluster, which is not supported"),
 }
@@ -52,9 +56,15 @@ class Server:
         self._probe = probe
         self._patience_s = patience_s
         self._again_s = again_s
+        self._secrets = spellings(addresses.passwords(url))
         self._line: Line | None = None
         self._away: str | None = None
         self._probing: asyncio.Task[None] | None = None
+
+    async def meet(self, limit_s: float) -> None:
+        """Connect, and wait for that `limit_s` seconds at most. What comes of it the next question tells."""
+        with suppress(StoreUnavailable):
+            await self._connected().until_met(limit_s)
 
     async def ask(self, *command: str | bytes | int) -> Any:
         """The reply to `command`, which may be carried out twice. Raises `StoreUnavailable`, or NoScriptError."""
@@ -73,6 +83,7 @@ class Server:
 
     async def aclose(self) -> None:
         """Let go of the connection; the next question makes another."""
+        self._away = f"{self.name} is being left"  # who waits for a reply does not try again
         if self._probing is not None:
             self._probing.cancel()
             await asyncio.wait([self._probing])
@@ -84,13 +95,7 @@ class Server:
 
     async def _try(self, command: Command) -> Any:
         """The reply, or `Lost`. Raises `StoreUnavailable` when this command alone is refused, or NoScriptError."""
-        if self._line is None or self._line.is_lost:
-            try:
-                self._line = Line(connection(self._url), self._patience_s)
-            except (RedisError, TypeError, ValueError) as error:
-                # of the options only the names are told, and where the value is at fault what it should be
-                raise StoreUnavailable(f"{self.name} cannot be used: {error}") from error
-        line = self._line
+        line = self._connected()
         reply = await line.ask(command)
         if not isinstance(reply, ResponseError):
             return reply
@@ -101,6 +106,16 @@ class Server:
             line.give_up(reply)  # after a failover another server may answer to the same name
             return lost
         raise StoreUnavailable(f"{self.name} {self._told(reply)}")
+
+    def _connected(self) -> Line:
+        """A line that is not lost, though perhaps not made yet. Raises `StoreUnavailable`."""
+        if self._line is None or self._line.is_lost:
+            try:
+                self._line = Line(connection(self._url), self._patience_s)
+            except (RedisError, TypeError, ValueError) as error:
+                # of the options only the names are told, and where the value is at fault what it should be
+                raise StoreUnavailable(f"{self.name} cannot be used: {self._hidden(str(error))}") from error
+        return self._line
 
     # -----------------------------------------------------------------------------------------------------------------
     # the breaker
@@ -124,8 +139,13 @@ class Server:
                 self._away = None
                 log.info("state: %s is back", self.name)
 
+    def _hidden(self, words: str) -> str:
+        return redact(words, self._secrets)
+
     def _told(self, error: Exception) -> str:
         """What `error` means, to be read after the server's name; never user, password or query."""
+        if isinstance(error, Unmet):
+            return f"cannot be connected to within {self._patience_s * 1000:.0f} ms"
         if isinstance(error, Silent):
             return f"does not answer within {self._patience_s * 1000:.0f} ms"
         if isinstance(error.__cause__, RedisError):  # redis-py wraps what goes wrong on a Unix socket
@@ -134,19 +154,22 @@ class Server:
         if code in REFUSALS:
             return REFUSALS[code]
         if isinstance(error, AuthenticationError):
-            return f"refuses our user or password: {error}"
+            return f"refuses our user or password: {self._hidden(str(error))}"
         if isinstance(error, ResponseError):
-            return f"refuses: {error}"
+            # a server repeats what it does not understand, and it may not understand our password
+            return f"refuses: {self._hidden(str(error))}"
         if isinstance(error.__context__, OSError):
             return f"cannot be reached: {_cause(error.__context__)}"
         if isinstance(error, ConnectionError):
-            return f"ended the connection: {error}"
-        return f"cannot be used: {error}"
+            return f"ended the connection: {self._hidden(str(error))}"
+        return f"cannot be used: {self._hidden(str(error))}"
 
 
 def _cause(error: OSError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate {error.verify_message}"
+    if not error.errno and (numbers := re.findall(r"\[Errno (\d+)\]", str(error))):
+        return os.strerror(int(numbers[0]))  # a name with several addresses: asyncio tells all of them in one
     if isinstance(error, ssl.SSLError | socket.gaierror) or not error.errno:
         return error.strerror or str(error)
     return os.strerror(error.errno)  # asyncio's own words for it name addresses

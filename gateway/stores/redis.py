@@ -7,6 +7,7 @@ milliseconds from now by whoever names it, and back by whoever reads it, so mach
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -15,10 +16,13 @@ from typing import Any, NamedTuple
 from redis.exceptions import NoScriptError
 
 from gateway.stores import Rest, StoreUnavailable, Turn
-from gateway.stores._server import Server
+from gateway.stores._server import FOREIGN, Server
 
 PATIENCE_S = 0.1
 """Seconds to wait for the server. A verb tries twice, and a search may wait 250 ms for a store that is away."""
+
+START_S = 2.0
+"""Seconds to wait at the start for a connection, which may be far away, so that no search has to."""
 
 AGAIN_S = 0.5
 """Seconds between two looks whether a server that was away is back."""
@@ -130,9 +134,14 @@ else
   redis.call('ZREM', by_end, name)
 end
 local excess = most and redis.call('ZCOUNT', by_end, '(' .. now, '+inf') - most or 0
-if excess > 0 then
+if excess > 0 and redis.call('ZCARD', by_age) ~= redis.call('ZCARD', by_end) then
+  -- a full server has dropped one of them: who is the oldest cannot be told, and values end by themselves
+  redis.call('DEL', by_age, by_end)
+  redis.call('ZADD', by_age, 1, name)
+  redis.call('ZADD', by_end, now + life, name)
+elseif excess > 0 then
   for _, oldest in ipairs(redis.call('ZRANGE', by_age, 0, {DROP_AT_MOST - 1})) do
-    if tonumber(redis.call('ZSCORE', by_end, oldest)) > now then excess = excess - 1 end
+    if tonumber(redis.call('ZSCORE', by_end, oldest) or 0) > now then excess = excess - 1 end
     redis.call('DEL', prefix .. oldest)
     redis.call('ZREM', by_age, oldest)
     redis.call('ZREM', by_end, oldest)
@@ -173,6 +182,7 @@ class RedisStore:
 
     async def open(self) -> tuple[str, ...]:
         """See that the server can be used: what its operator should know. Raises `StoreUnavailable`."""
+        await self._server.meet(START_S)
         await self.count("opened", self._clock() + 1)
         try:
             said: bytes = await self._server.ask("INFO")
@@ -181,7 +191,8 @@ class RedisStore:
         facts = dict(line.split(":", 1) for line in said.decode("utf-8", "replace").splitlines() if ":" in line)
         found = []
         version, policy = facts.get("redis_version", ""), facts.get("maxmemory_policy", "noeviction")
-        if version and tuple(int(part) for part in version.split(".")[:2]) < OLDEST_REDIS:
+        numbers = re.match(r"(\d+)\.(\d+)", version)
+        if numbers and (int(numbers[1]), int(numbers[2])) < OLDEST_REDIS:
             found.append(f"{self._server.name} is Redis {version}; 6.2 or newer is needed")
         if facts.get("maxmemory", "0") != "0" and policy != "noeviction":
             found.append(f"{self._server.name} may drop counts when it is full: set its maxmemory-policy to noeviction")
@@ -228,7 +239,11 @@ class RedisStore:
         if not keys:
             return {}
         values = await self._server.ask("MGET", *(self._key("count", key) for key in keys))
-        return {key: int(value) for key, value in zip(keys, values, strict=True) if value and int(value) > 0}
+        try:
+            counts = {key: int(value) for key, value in zip(keys, values, strict=True) if value}
+        except ValueError:
+            raise StoreUnavailable(f"{self._server.name} {FOREIGN}") from None
+        return {key: count for key, count in counts.items() if count > 0}
 
     async def clear(self, *keys: str) -> None:
         if keys:
