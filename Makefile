@@ -8,6 +8,9 @@ else
 BIN := $(VENV)/bin
 endif
 
+# the suite starts some two hundred processes: none of them should compile everything anew
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help serve test check demo bench chaos lock conformance hosts clean
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 from gateway import reloading
 from gateway.config import Config
 from gateway.logs import set_up
-from tests.processes import logging_undone, serving, written
+from tests.processes import Serving, logging_undone, serving, written
 from tests.rooms import ask, failing, running, told, tuned, used
 from tests.vendors import Played, configuration, success
 
@@ -29,6 +29,20 @@ def content(played: Played, *names: str, **sections: Any) -> dict[str, Any]:
     chain = [tuned(name) for name in names]
     sections = {"server": {"port": 0}} | sections
     return configuration(played, chain, state={"type": "sqlite"}, **sections)
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def shared(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Serving, Path]]:
+    """A server, and its file: a test that writes its own there and reloads has it to itself, but for the memory."""
+    home = tmp_path_factory.mktemp("shared")
+    file = written(home / "config.json", {"server": {"port": 0}, "state": {"type": "sqlite"}})
+    async with serving(home, WEBSEARCH_CONFIG=str(file)) as it:
+        yield it, file
 
 
 async def test_a_good_file_is_in_force_and_rests_counts_and_answers_stay(played: Played, tmp_path: Path) -> None:
@@ -63,22 +77,25 @@ BAD: list[tuple[Any, str]] = [
 ]
 
 
-async def test_a_bad_file_leaves_the_old_in_force_and_the_log_says_why(played: Played, tmp_path: Path) -> None:
-    file = written(tmp_path / "config.json", content(played, "tavily"))
-    async with serving(tmp_path, WEBSEARCH_CONFIG=str(file)) as it:
-        for n, (bad, complaint) in enumerate(BAD):
-            if bad is None:
-                file.unlink()
-            else:
-                file.write_text(bad if isinstance(bad, str) else json.dumps(bad))
-            logged = await it.reload()
-            assert logged.startswith("reload: the old configuration stays in force: ")
-            assert complaint in logged
-            assert (await it.search(f"moss {n}"))["meta"]["provider_used"] == "tavily"
-            assert (await it.status())["config"]["error"] is None
-        written(file, content(played, "brave"))
-        assert await it.reload() == "reload: the new configuration is in force; the chain is brave"
-        assert (await it.search("fern"))["meta"]["provider_used"] == "brave"
+async def test_a_bad_file_leaves_the_old_in_force_and_the_log_says_why(
+    shared: tuple[Serving, Path], played: Played
+) -> None:
+    it, file = shared
+    written(file, content(played, "tavily"))
+    await it.reload()
+    for n, (bad, complaint) in enumerate(BAD):
+        if bad is None:
+            file.unlink()
+        else:
+            file.write_text(bad if isinstance(bad, str) else json.dumps(bad))
+        logged = await it.reload()
+        assert logged.startswith("reload: the old configuration stays in force: ")
+        assert complaint in logged
+        assert (await it.search(f"moss {n}"))["meta"]["provider_used"] == "tavily"
+        assert (await it.status())["config"]["error"] is None
+    written(file, content(played, "brave"))
+    assert await it.reload() == "reload: the new configuration is in force; the chain is brave"
+    assert (await it.search("fern"))["meta"]["provider_used"] == "brave"
 
 
 async def test_a_faulty_start_is_mended_by_a_reload_and_several_at_once_do_no_harm(
@@ -100,19 +117,20 @@ async def test_a_faulty_start_is_mended_by_a_reload_and_several_at_once_do_no_ha
     assert b"Error" not in it.stderr
 
 
-async def test_a_search_under_way_ends_on_the_old_configuration(played: Played, tmp_path: Path) -> None:
+async def test_a_search_under_way_ends_on_the_old_configuration(shared: tuple[Serving, Path], played: Played) -> None:
+    it, file = shared
     go = asyncio.Event()
     played.script("tavily", success("tavily", until=go))
-    file = written(tmp_path / "config.json", content(played, "tavily", "exa"))
-    async with serving(tmp_path, WEBSEARCH_CONFIG=str(file)) as it:
-        slow = asyncio.create_task(it.search())
-        await played.wait_for(1, "tavily")
-        written(file, content(played, "brave"))
-        await it.reload()
-        assert (await it.search("fern"))["meta"]["provider_used"] == "brave"
-        go.set()
-        assert (await slow)["meta"]["provider_used"] == "tavily"
-        assert "Traceback" not in it.stderr.decode()
+    written(file, content(played, "tavily", "exa"))
+    await it.reload()
+    slow = asyncio.create_task(it.search("under way"))
+    await played.wait_for(1, "tavily")
+    written(file, content(played, "brave"))
+    await it.reload()
+    assert (await it.search("after it"))["meta"]["provider_used"] == "brave"
+    go.set()
+    assert (await slow)["meta"]["provider_used"] == "tavily"
+    assert "Traceback" not in it.stderr.decode()
 
 
 async def test_new_tokens_let_in_old_ones_no_longer_and_without_any_the_network_stays_out(
@@ -139,18 +157,19 @@ async def test_new_tokens_let_in_old_ones_no_longer_and_without_any_the_network_
 
 
 async def test_warnings_of_the_new_file_are_told_and_secrets_of_the_old_stay_hidden(
-    played: Played, tmp_path: Path
+    shared: tuple[Serving, Path], played: Played
 ) -> None:
-    file = written(tmp_path / "config.json", content(played, "tavily"))
-    async with serving(tmp_path, WEBSEARCH_CONFIG=str(file)) as it:
-        changed = content(played, "tavily")
-        changed["credentials"]["TAVILY_API_KEY"] = ' "tvly-quite-another" '
-        written(file, changed)
-        await it.reload()
-        await it.until_logged("WARNING .*quotes, spaces or line ends")
-        # a search under way may still hold the old key; a header stands in for whatever it may come to
-        await it.client.get(f"{it.url}/mcp", headers={"Host": "tvly-played-tavily"})
-        await it.until_logged("421: Host")
+    it, file = shared
+    changed = content(played, "tavily")
+    written(file, changed)
+    await it.reload()
+    changed["credentials"]["TAVILY_API_KEY"] = ' "tvly-quite-another" '
+    written(file, changed)
+    await it.reload()
+    await it.until_logged("WARNING .*quotes, spaces or line ends")
+    # a search under way may still hold the old key; a header stands in for whatever it may come to
+    await it.client.get(f"{it.url}/mcp", headers={"Host": "tvly-played-tavily"})
+    await it.until_logged("421: Host")
     assert b"tvly-played" not in it.stderr
 
 

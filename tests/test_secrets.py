@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ def canaries() -> Iterable[str]:
         yield pair.replace("%2F", "/")
 
 
+@cache
 def pieces() -> set[bytes]:
     """Every run of eight signs of every secret, in every spelling."""
     forms = [form for form in spellings(canaries()) if len(form) >= 8]
@@ -56,9 +58,10 @@ def pieces() -> set[bytes]:
 
 def leaked(outputs: dict[str, bytes]) -> dict[str, list[bytes]]:
     """What came out where."""
-    runs = pieces()
     found = {
-        where: sorted(run for run in runs if run in said or run in said.lower()) for where, said in outputs.items()
+        where: sorted(run for run in pieces() if run in said or run in small)
+        for where, said in outputs.items()
+        for small in [said.lower()]
     }
     return {where: runs for where, runs in found.items() if runs}
 

@@ -462,6 +462,6 @@ class HomesInLargeSteps(Homes):
 
 
 TestHomesAgree = Homes.TestCase
-TestHomesAgree.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestHomesAgree.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
 TestHomesAgreeInLargeSteps = HomesInLargeSteps.TestCase
-TestHomesAgreeInLargeSteps.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestHomesAgreeInLargeSteps.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
