@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
+import socket
 from collections import deque
 from typing import Any, Protocol, cast
+from urllib.parse import urlsplit
 
 from redis.asyncio.connection import Connection as OverTCP
 from redis.asyncio.connection import parse_url
@@ -51,8 +54,8 @@ def connection(url: str) -> Connection:
 
 
 CONNECT_S = 5.0
-"""Seconds that a connection may take to be made, however long anybody waits for it: one attempt that succeeds late is
-worth more than many that are broken off, each of which leaves a thread behind that looks the name up."""
+"""Seconds that a connection may take to be made once the name is known, however long anybody waits for it: one attempt
+that succeeds late is worth more than many that are broken off."""
 
 
 class Silent(Exception):  # noqa: N818 -- it is a state, and reads as one
@@ -73,23 +76,25 @@ class Lost:
 class Line:
     """A connection at work. It is watched even when nobody asks: what was closed from afar is not used again.
 
-    Whoever waits does so for `patience_s` seconds of silence at most, connecting included, and a quarter more when
-    the connection had to be made first. What waited in vain for a connection is not sent any more. One line is enough
-    for a process: a server does one thing at a time, too.
+    Whoever waits does so for `patience_s` seconds of silence at most, and before for as long, or half as long when it
+    is `urgent`, until the connection is made. What waited in vain for a connection is not sent any more. One line is
+    enough for a process: a server does one thing at a time, too.
     """
 
-    def __init__(self, connection: Connection, patience_s: float) -> None:
-        self.is_lost = False
-        self._connection = connection
+    def __init__(self, url: str, patience_s: float, urgent: bool) -> None:
+        """Raises ValueError, TypeError or RedisError as `connection` does."""
+        self.is_made = False
+        self.lost: Lost | None = None
+        self._url = url
+        self._connection = connection(url)
         self._patience_s = patience_s
+        self._looks = LOOKS // 2 if urgent else LOOKS
         self._unsent: list[bytes] = []
         self._waiting: deque[asyncio.Future[Any]] = deque()
         self._asked = asyncio.Event()
         self._silent_looks = 0
         self._next_look: asyncio.Handle | None = None
         self._met = asyncio.Event()
-        self._is_made = False
-        self._too_late = asyncio.get_running_loop().call_later(CONNECT_S, self.give_up, Unmet())
         self._work = asyncio.create_task(self._connect_and_read())
 
     def ask(self, command: Command) -> asyncio.Future[Any]:
@@ -103,7 +108,7 @@ class Line:
             self._look_later()
         return reply
 
-    async def until_met(self, limit_s: float) -> None:
+    async def until_met(self, limit_s: float | None = None) -> None:
         """Until the connection is made or lost, `limit_s` seconds at most."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
@@ -122,11 +127,10 @@ class Line:
     async def _connect_and_read(self) -> None:
         sending = None
         try:
-            await self._connection.connect()
-            self._is_made = True
-            self._too_late.cancel()
-            self._met.set()
-            self._silent_looks = max(0, self._silent_looks - 1)
+            await self._look_up()
+            async with asyncio.timeout(CONNECT_S):
+                await self._connection.connect()
+            self._begin()
             sending = asyncio.create_task(self._send())
             while True:
                 try:
@@ -134,12 +138,32 @@ class Line:
                 except ResponseError as refusal:
                     reply = refusal
                 self._heard(reply)
+        except TimeoutError:
+            self._end(Unmet())
         except (RedisError, OSError, ValueError) as error:  # a ValueError: bytes that are no reply
             self._end(error)
         finally:
             if sending is not None:
                 sending.cancel()
             await self._connection.disconnect(nowait=True)
+
+    async def _look_up(self) -> None:
+        """Until the name's address is known: a lookup that is broken off goes on in its thread, and threads are few.
+
+        redis-py asks for it again, and gets the answer that was just given.
+        """
+        at = urlsplit(self._url)
+        if at.scheme != "unix" and not _is_ip(at.hostname or ""):
+            await asyncio.get_running_loop().getaddrinfo(at.hostname, at.port, type=socket.SOCK_STREAM)
+
+    def _begin(self) -> None:
+        self.is_made = True
+        self._met.set()
+        self._looks = LOOKS
+        self._look_no_more()
+        if self._waiting:  # only now are they sent
+            self._silent_looks = 0
+            self._look_later()
 
     async def _send(self) -> None:
         try:
@@ -160,15 +184,14 @@ class Line:
             self._look_no_more()
 
     def _end(self, error: Exception) -> None:
-        self.is_lost = True
-        self._too_late.cancel()
+        self.lost = Lost(error)
         self._met.set()
-        self._tell_all(error)
+        self._tell_all(self.lost)
 
-    def _tell_all(self, error: Exception) -> None:
+    def _tell_all(self, lost: Lost) -> None:
         self._look_no_more()
         while self._waiting:
-            self._answer(Lost(error))
+            self._answer(lost)
 
     def _answer(self, reply: Any) -> None:
         waiting = self._waiting.popleft()
@@ -180,17 +203,17 @@ class Line:
 
     def _look(self) -> None:
         self._silent_looks += 1
-        if self._silent_looks < LOOKS + 2:
+        if self._silent_looks < self._looks + 2:
             self._look_later()
-        elif self._is_made:
+        elif self.is_made:
             self.give_up(Silent())
         else:
             self._unsent.clear()
-            self._tell_all(Unmet())
+            self._tell_all(Lost(Unmet()))
 
     def _look_later(self) -> None:
         loop = asyncio.get_running_loop()
-        if self._silent_looks < LOOKS:
+        if self._silent_looks < self._looks:
             self._next_look = loop.call_later(self._patience_s / LOOKS, self._look)
         else:
             # a reply may have come in the very moment of the last look: it is read before these two
@@ -200,3 +223,11 @@ class Line:
         if self._next_look is not None:
             self._next_look.cancel()
             self._next_look = None
+
+
+def _is_ip(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

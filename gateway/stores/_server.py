@@ -15,7 +15,7 @@ from redis.exceptions import AuthenticationError, ConnectionError, NoScriptError
 
 from gateway import addresses
 from gateway.stores import StoreUnavailable
-from gateway.stores._line import Command, Line, Lost, Silent, Unmet, connection
+from gateway.stores._line import Command, Line, Lost, Silent, Unmet
 from providers._reading import redact, spellings
 
 log = logging.getLogger(__name__)
@@ -64,20 +64,20 @@ class Server:
     async def meet(self, limit_s: float) -> None:
         """Connect, and wait for that `limit_s` seconds at most. What comes of it the next question tells."""
         with suppress(StoreUnavailable):
-            await self._connected().until_met(limit_s)
+            await self._connected(urgent=False).until_met(limit_s)
 
     async def ask(self, *command: str | bytes | int) -> Any:
         """The reply to `command`, which may be carried out twice. Raises `StoreUnavailable`, or NoScriptError."""
-        lost = None
-        for _ in range(2):
-            if self._away is not None:
-                raise StoreUnavailable(self._away)
-            reply = await self._try(command)
-            if not isinstance(reply, Lost):
-                return reply
-            lost = reply
-        assert lost is not None
-        words = f"{self.name} {self._told(lost.error)}"
+        if self._away is not None:
+            raise StoreUnavailable(self._away)
+        line = self._line
+        may_be_stale = line is not None and line.is_made and not line.lost
+        reply = await self._try(command)
+        if isinstance(reply, Lost) and may_be_stale and self._away is None:
+            reply = await self._try(command, urgent=True)
+        if not isinstance(reply, Lost):
+            return reply
+        words = self._away or f"{self.name} {self._told(reply.error)}"
         self._leave(words)
         raise StoreUnavailable(words)
 
@@ -93,9 +93,9 @@ class Server:
             self._line = None
         self._away = None
 
-    async def _try(self, command: Command) -> Any:
+    async def _try(self, command: Command, urgent: bool = False) -> Any:
         """The reply, or `Lost`. Raises `StoreUnavailable` when this command alone is refused, or NoScriptError."""
-        line = self._connected()
+        line = self._connected(urgent)
         reply = await line.ask(command)
         if not isinstance(reply, ResponseError):
             return reply
@@ -107,11 +107,11 @@ class Server:
             return lost
         raise StoreUnavailable(f"{self.name} {self._told(reply)}")
 
-    def _connected(self) -> Line:
+    def _connected(self, urgent: bool) -> Line:
         """A line that is not lost, though perhaps not made yet. Raises `StoreUnavailable`."""
-        if self._line is None or self._line.is_lost:
+        if self._line is None or self._line.lost:
             try:
-                self._line = Line(connection(self._url), self._patience_s)
+                self._line = Line(self._url, self._patience_s, urgent)
             except (RedisError, TypeError, ValueError) as error:
                 # of the options only the names are told, and where the value is at fault what it should be
                 raise StoreUnavailable(f"{self.name} cannot be used: {self._hidden(str(error))}") from error
@@ -128,9 +128,12 @@ class Server:
 
     async def _probe_until_back(self) -> None:
         while self._away is not None:
-            await asyncio.sleep(self._again_s)
+            if self._line is None or self._line.lost:
+                await asyncio.sleep(self._again_s)
             try:
-                reply = await self._try(self._probe)
+                line = self._connected(urgent=False)
+                await line.until_met()
+                reply = line.lost or await self._try(self._probe)
             except StoreUnavailable:
                 reply = None  # it answers: what it refuses, and to whom, each verb tells by itself
             if isinstance(reply, Lost):
@@ -158,8 +161,9 @@ class Server:
         if isinstance(error, ResponseError):
             # a server repeats what it does not understand, and it may not understand our password
             return f"refuses: {self._hidden(str(error))}"
-        if isinstance(error.__context__, OSError):
-            return f"cannot be reached: {_cause(error.__context__)}"
+        cause = error if isinstance(error, OSError) else error.__context__
+        if isinstance(cause, OSError):
+            return f"cannot be reached: {_cause(cause)}"
         if isinstance(error, ConnectionError):
             return f"ended the connection: {self._hidden(str(error))}"
         return f"cannot be used: {self._hidden(str(error))}"

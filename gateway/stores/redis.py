@@ -19,7 +19,8 @@ from gateway.stores import Rest, StoreUnavailable, Turn
 from gateway.stores._server import FOREIGN, Server
 
 PATIENCE_S = 0.1
-"""Seconds to wait for the server. A verb tries twice, and a search may wait 250 ms for a store that is away."""
+"""Seconds to wait for a connection, and then for a reply; half of that to connect again after a silence. So a verb
+waits 250 ms at most for a store that is away, and so does a search."""
 
 START_S = 2.0
 """Seconds to wait at the start for a connection, which may be far away, so that no search has to."""
