@@ -497,6 +497,21 @@ async def test_a_room_that_lost_a_part_of_itself_is_a_room_again(server: RedisSe
         assert await home.kept("room") == 4
 
 
+@pytest.mark.parametrize("lost", ["ages", "ends"])
+async def test_a_room_without_a_bound_that_lost_a_part_of_itself_ends_with_what_is_in_it(
+    server: RedisServer, lost: str
+) -> None:
+    async with store(server.url) as home:
+        await home.keep("room", "old", b"x", 600)
+        with server.client() as client:
+            client.delete(f"test:{lost}:room")
+            await home.keep("room", "new", b"x", 300)
+            for part in ("ages", "ends"):
+                assert client.zrange(f"test:{part}:room", 0, -1) == [b"new"]
+                assert 0 < client.ttl(f"test:{part}:room") <= 300  # type: ignore[operator]
+        assert await home.recall("room", "old") == b"x"
+
+
 async def test_what_another_program_keeps_under_our_prefix_is_told(server: RedisServer) -> None:
     with server.client() as client:
         client.rpush("test:count:a", "x")

@@ -119,6 +119,10 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 KEEP = _script(f"""{_NOW}
 local by_age, by_end, value, prefix = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 local name, life, most = ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5])
+if redis.call('ZCARD', by_age) ~= redis.call('ZCARD', by_end) then
+  -- a full server has dropped one of them: who is the oldest cannot be told any more, and values end by themselves
+  redis.call('DEL', by_age, by_end)
+end
 local ended = redis.call('ZRANGEBYSCORE', by_end, '-inf', now, 'LIMIT', 0, {SWEEP_AT_MOST})
 if #ended > 0 then
   redis.call('ZREM', by_age, unpack(ended))
@@ -135,14 +139,9 @@ else
   redis.call('ZREM', by_end, name)
 end
 local excess = most and redis.call('ZCOUNT', by_end, '(' .. now, '+inf') - most or 0
-if excess > 0 and redis.call('ZCARD', by_age) ~= redis.call('ZCARD', by_end) then
-  -- a full server has dropped one of them: who is the oldest cannot be told, and values end by themselves
-  redis.call('DEL', by_age, by_end)
-  redis.call('ZADD', by_age, 1, name)
-  redis.call('ZADD', by_end, now + life, name)
-elseif excess > 0 then
+if excess > 0 then
   for _, oldest in ipairs(redis.call('ZRANGE', by_age, 0, {DROP_AT_MOST - 1})) do
-    if tonumber(redis.call('ZSCORE', by_end, oldest) or 0) > now then excess = excess - 1 end
+    if tonumber(redis.call('ZSCORE', by_end, oldest)) > now then excess = excess - 1 end
     redis.call('DEL', prefix .. oldest)
     redis.call('ZREM', by_age, oldest)
     redis.call('ZREM', by_end, oldest)
