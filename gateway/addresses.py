@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from providers._addresses import cleaned, is_host, secrets
 
-__all__ = ["cleaned", "has_query", "is_host", "is_listed", "passwords", "public", "secrets"]
+__all__ = ["cleaned", "has_query", "inserted", "is_host", "is_listed", "passwords", "public", "secrets"]
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -26,6 +26,19 @@ def passwords(address: str) -> tuple[str, ...]:
         if "password" in name:
             found += [value, quote(value, safe="")]
     return tuple(dict.fromkeys(each for each in found if each))
+
+
+def inserted(address: str) -> tuple[str, ...]:
+    """All that of an address is somebody's own, for words in which it may be repeated: passwords, the user's name, and
+    what options are set to, but for bare numbers.
+    """
+    found = passwords(address)
+    if found == (address,):
+        return found
+    parts = urlsplit(address)
+    user = parts.username or ""
+    values = [value for _, value in parse_qsl(parts.query) if not value.isdecimal()]
+    return tuple(dict.fromkeys(each for each in (*found, user, unquote(user), *values) if each))
 
 
 def has_query(text: str) -> bool:

@@ -547,6 +547,16 @@ async def test_a_password_that_a_server_repeats_is_not_told(caplog: pytest.LogCa
         await home.aclose()
     assert "unknown command" in words + str(opened_with)
     assert "hunter2" not in words + str(opened_with) + caplog.text
+    assert "ada" not in words + str(opened_with) + caplog.text
+
+
+@pytest.mark.parametrize("query", ["username=ada&password=x:y", "client_name=x:y"])
+async def test_nothing_of_an_address_that_a_server_repeats_is_told(anyio_backend: str, query: str) -> None:
+    reply = "-ERR unknown command `AUTH`, with args beginning with: `ada` `x:y` "
+    async with played(others=reply) as url, store(f"{url}?{query}") as home:
+        words = await refusal(home.count("a", None))
+    assert words.rstrip().endswith("`***`")
+    assert "x:y" not in words
 
 
 @pytest.mark.parametrize(
@@ -643,7 +653,10 @@ async def test_an_old_server_is_warned_of(anyio_backend: str) -> None:
 
 @pytest.mark.parametrize(
     ("query", "words"),
-    [("colour=s3cret", "unexpected keyword argument 'colour'"), ("db=s3cret", "Invalid value for 'db'")],
+    [
+        ("colour=s3cret", "its address holds an option that there is not: colour"),
+        ("db=s3cret", "its address holds an option with a value that cannot be: db"),
+    ],
 )
 async def test_an_option_that_cannot_be_is_told_by_its_name(anyio_backend: str, query: str, words: str) -> None:
     warnings, home = await opened(f"redis://127.0.0.1/?{query}")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import re
 import socket
 from collections import deque
 from typing import Any, Protocol, cast
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from redis.asyncio.connection import Connection as OverTCP
 from redis.asyncio.connection import parse_url
@@ -32,6 +33,10 @@ OURS: dict[str, Any] = {
 }
 """What an address cannot change."""
 
+OPTIONS = {"username", "password", "db", "client_name", "socket_keepalive", "socket_read_size", *OURS}
+"""What may stand behind the `?` of an address, beside all that begins with `ssl_`: redis-py takes more, which no
+text can be, and fails only when it connects."""
+
 
 class Connection(Protocol):
     """What we use of redis-py, whose own annotations are too loose for us."""
@@ -48,7 +53,22 @@ class Connection(Protocol):
 
 
 def connection(url: str) -> Connection:
-    """A connection to be made. Raises ValueError, TypeError or RedisError when `url` holds an option nobody knows."""
+    """A connection to be made. Raises ValueError, with words to be read after the address, and none of its values."""
+    scheme = url.partition(":")[0]
+    for name, value in parse_qsl(url.partition("?")[2]):
+        named = f": {name}" if re.fullmatch(r"\w{1,40}", name) else ""
+        if name not in OPTIONS and not name.startswith("ssl_"):
+            raise ValueError(f"holds an option that there is not{named}")
+        try:
+            _built(f"{scheme}:///?{urlencode({name: value})}")
+        except TypeError:
+            raise ValueError(f"holds an option that {scheme}:// does not have{named}") from None
+        except (RedisError, ValueError):
+            raise ValueError(f"holds an option with a value that cannot be{named}") from None
+    return _built(url)
+
+
+def _built(url: str) -> Connection:
     options: dict[str, Any] = {**parse_url(url), **OURS}
     return cast(Connection, options.pop("connection_class", OverTCP)(**options))
 
@@ -82,7 +102,7 @@ class Line:
     """
 
     def __init__(self, url: str, patience_s: float, urgent: bool) -> None:
-        """Raises ValueError, TypeError or RedisError as `connection` does."""
+        """Raises ValueError as `connection` does."""
         self.is_made = False
         self.lost: Lost | None = None
         self._url = url

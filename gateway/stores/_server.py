@@ -56,7 +56,7 @@ class Server:
         self._probe = probe
         self._patience_s = patience_s
         self._again_s = again_s
-        self._secrets = spellings(addresses.passwords(url))
+        self._secrets = spellings(addresses.inserted(url))
         self._line: Line | None = None
         self._away: str | None = None
         self._probing: asyncio.Task[None] | None = None
@@ -112,9 +112,8 @@ class Server:
         if self._line is None or self._line.lost:
             try:
                 self._line = Line(self._url, self._patience_s, urgent)
-            except (RedisError, TypeError, ValueError) as error:
-                # of the options only the names are told, and where the value is at fault what it should be
-                raise StoreUnavailable(f"{self.name} cannot be used: {self._hidden(str(error))}") from error
+            except ValueError as error:
+                raise StoreUnavailable(f"{self.name} cannot be used: its address {error}") from None
         return self._line
 
     # -----------------------------------------------------------------------------------------------------------------
