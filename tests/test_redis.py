@@ -380,6 +380,19 @@ async def test_a_name_that_nobody_has_is_told(monkeypatch: pytest.MonkeyPatch) -
     assert words == "redis://no.example cannot be reached: Name or service not known"
 
 
+@pytest.mark.parametrize("callers", [1, 50])
+async def test_a_store_that_is_left_while_somebody_connects_leaves_no_connection(
+    server: RedisServer, relay: Relay, callers: int
+) -> None:
+    async with store(f"redis://:pw@{relay.address}") as home:
+        with server.frozen():
+            waiting = asyncio.gather(*(refusal(home.count("a", None)) for _ in range(callers)))
+            await relay.until_met(1)
+            await home.aclose()
+            assert set(await waiting) == {f"redis://{relay.address} is being left"}
+            assert relay.connections == 1
+
+
 async def test_a_store_that_is_left_while_somebody_waits_leaves_no_connection(
     server: RedisServer, relay: Relay
 ) -> None:
@@ -482,6 +495,13 @@ async def test_a_count_of_another_program_is_told(server: RedisServer) -> None:
         with server.client() as client:
             client.set("test:count:a", "not a number")
         assert "holds something of another program" in await refusal(home.counted(["a", "b"]))
+
+
+async def test_a_rest_of_another_program_that_is_no_text_is_told(server: RedisServer) -> None:
+    async with store(server.url) as home:
+        with server.client() as client:
+            client.set("test:rest:a", b"\xff")
+        assert "holds something of another program" in await refusal(home.resting(["a", "b"]))
 
 
 @pytest.mark.parametrize("lost", ["ages", "ends"])
@@ -648,6 +668,14 @@ async def test_an_old_server_is_warned_of(anyio_backend: str) -> None:
     async with played(others=":1", INFO=f"${len(info)}\r\n{info}") as url:
         warnings, home = await opened(url)
         assert warnings == (f"state: {url} is Redis 5.0.14; 6.2 or newer is needed",)
+        await home.aclose()
+
+
+async def test_a_server_whose_version_is_no_number_is_not_called_old(anyio_backend: str) -> None:
+    info = "redis_version:unstable\r\n"
+    async with played(others=":1", INFO=f"${len(info)}\r\n{info}") as url:
+        warnings, home = await opened(url)
+        assert warnings == ()
         await home.aclose()
 
 

@@ -206,7 +206,10 @@ class RedisStore:
             return {}
         found = await self._run(RESTING, [self._key("rest", key) for key in keys])
         now = self._clock()
-        rests = (each.decode().split(" ", 2) for each in found)
+        try:
+            rests = [each.decode().split(" ", 2) for each in found]
+        except UnicodeDecodeError:
+            raise StoreUnavailable(f"{self._server.name} {FOREIGN}") from None
         return {keys[int(number) - 1]: Rest(now + int(left) / 1000, why) for number, left, why in rests}
 
     async def spend(self, key: str, limit: int, expires: float | None) -> int | None:
