@@ -106,12 +106,21 @@ class Cache:
         for home in homes:
             with suppress(StoreUnavailable):
                 kept.append(await home.recall(room, name))
-        entries = [json.loads(value) for value in kept if value is not None]
+        entries = [entry for value in kept if value is not None and (entry := _unpacked(value))]
         if not entries:
             return None
         entry = max(entries, key=lambda each: each["at"])
         age_s = max(0.0, self._now() - entry["at"])
         return Hit(entry["body"], int(age_s), stale=age_s >= entry["ttl_s"])
+
+
+def _unpacked(value: bytes) -> dict[str, Any] | None:
+    """What was packed; None when another program, or another version, has put something else in its place."""
+    with suppress(ValueError):
+        entry = json.loads(value)
+        if isinstance(entry, dict) and entry.keys() >= {"at", "ttl_s", "body"}:
+            return entry
+    return None
 
 
 def _packed(value: dict[str, Any]) -> bytes:

@@ -509,3 +509,13 @@ async def test_nothing_lies_behind_the_id_of_an_answer_without_results(played: P
     async with running(played, ["tavily"]) as gateway:
         failed = await ask(gateway)
         assert await rows_behind(gateway, failed) is None
+
+
+@pytest.mark.parametrize("foreign", [b"no JSON", b"[]", b"null", b"{}", b"\xff"])
+async def test_what_another_program_kept_in_the_place_of_an_answer_is_no_answer(played: Played, foreign: bytes) -> None:
+    async with running(played, ["tavily"]) as gateway:
+        await ask(gateway)
+        (name,) = gateway.store._rooms["answers"]  # type: ignore[attr-defined]
+        await gateway.store.keep("answers", name, foreign, 60)
+        assert used(await ask(gateway)) == "tavily"
+    assert played.count() == 2

@@ -490,6 +490,11 @@ async def test_a_full_server_still_tells_what_it_knows(server: RedisServer) -> N
         assert list(await home.resting(["tavily"])) == ["tavily"]
 
 
+async def test_what_only_speaks_like_redis_is_told() -> None:
+    async with played(others="*1\r\n:1") as url, store(url) as home:
+        assert "holds something of another program" in await refusal(home.resting(["a"]))
+
+
 async def test_a_count_of_another_program_is_told(server: RedisServer) -> None:
     async with store(server.url) as home:
         with server.client() as client:

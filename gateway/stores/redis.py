@@ -208,7 +208,7 @@ class RedisStore:
         now = self._clock()
         try:
             rests = [each.decode().split(" ", 2) for each in found]
-        except UnicodeDecodeError:
+        except (UnicodeDecodeError, AttributeError, TypeError):  # the last two: whatever answers there is no Redis
             raise StoreUnavailable(f"{self._server.name} {FOREIGN}") from None
         return {keys[int(number) - 1]: Rest(now + int(left) / 1000, why) for number, left, why in rests}
 
