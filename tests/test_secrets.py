@@ -194,7 +194,9 @@ async def test_no_piece_of_a_secret_comes_out_anywhere(playing: Played, tmp_path
         it.client.headers |= bearer
         assert (await it.search("once kept"))["meta"]["provider_used"] == "duckduckgo"
         with sqlite3.connect(state / FILE_NAME) as database:
-            database.execute("UPDATE kept SET value = ? WHERE room = 'answers'", (b'{"at": 0, "ttl_s": 1e12}',))
+            database.execute(
+                "UPDATE kept SET value = ? WHERE room = 'answers'", (b'{"at": 0, "ttl_s": 1e12, "body": 0}',)
+            )
         database.close()
         response = await it.post(query="once kept")
         assert (
