@@ -143,7 +143,9 @@ def _windows(wire: Wire) -> list[Window]:
         length = re.search(r";\s*w=([0-9]{1,10})\b", policy)
         limit, remaining, reset = (int(text) if re.fullmatch(r" *[0-9]{1,10} *", text) else None for text in texts)
         if length and limit:
-            found.append(Window(int(length[1]), limit, remaining, reset))
+            # a window that is renewed after its own length cannot be (a moment instead of seconds, perhaps)
+            sane = reset if reset is not None and reset <= int(length[1]) else None
+            found.append(Window(int(length[1]), limit, remaining, sane))
     return sorted(found, key=lambda window: window.length_s)
 
 

@@ -200,7 +200,8 @@ async def test_nothing_left_is_told_with_empty_answers_and_with_failures_too(pla
 @pytest.mark.parametrize(
     ("play", "found"),
     [
-        (brave("1, 0", "1, 9000000"), ("quota_exhausted", 32 * DAY_S)),
+        (brave("1, 0", "1, 9000000", policy="1;w=1, 2000;w=31536000"), ("quota_exhausted", 32 * DAY_S)),
+        (brave("1, 0", "1, 9000000"), None),  # later than the month that it is about
         (brave("1, 0", "1, 0"), ("quota_exhausted", 1)),
         (brave("1, 0", "1, soon"), None),
         (brave("1, 1"), None),
