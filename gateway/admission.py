@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import anyio
 import anyio.lowlevel
@@ -55,7 +55,7 @@ class Admission:
         self.cooldowns = cooldowns
         self._store = store
         self._clock = clock
-        self._taken: dict[str, Taken] = {}
+        self._taken: dict[str, budgets.Taken] = {}  # how far this process has seen each go
 
     async def admit(self, visit: Visit) -> Ticket | Step | Reply:
         """A ticket; else the skip that says why not, or the reply of an adapter that has nothing sensible to send."""
@@ -101,11 +101,8 @@ class Admission:
     async def leave(self, ticket: Ticket) -> None:
         """Whoever had `ticket` is done with it. Never raises: a trial that cannot be ended ends by itself."""
         if ticket.trial:
-            with anyio.CancelScope(shield=True):
-                try:
-                    await self.cooldowns.end_trial(ticket.trial)
-                except StoreUnavailable:
-                    return
+            with anyio.CancelScope(shield=True), suppress(StoreUnavailable):
+                await self.cooldowns.end_trial(ticket.trial)
 
     async def _look(self, visit: Visit) -> Step | _Standing:
         """What is remembered of the lane, in two reads; or why it is not to be asked."""
@@ -148,21 +145,14 @@ class Admission:
         taken = await budgets.reserve(self._store, lane, now)
         if taken is None:
             return self._spent(lane, lane.budget.limit or 0, now)
-        counter, before = budgets.counter(lane, budgets.period(lane.budget, now)), self._taken.get(lane.narrow)
-        if before is None or before.counter != counter or before.units < taken:
-            self._taken[lane.narrow] = Taken(counter, taken)
+        before = self._taken.get(lane.narrow)
+        if before is None or before.counter != taken.counter or before.units < taken.units:
+            self._taken[lane.narrow] = taken
         return None
 
     def _spent(self, lane: Lane, used: int, now: float) -> Step:
         ends = budgets.period(lane.budget, now).ends
         return skipped(lane.provider, Skip.QUOTA_LOCAL, f"{used}/{lane.budget.limit}", ends)
-
-
-class Taken(NamedTuple):
-    """How far this process has seen the count of a budget go."""
-
-    counter: str
-    units: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,19 +70,26 @@ def counter(lane: Lane, current: Period) -> str:
     return f"budget:{lane.narrow}:{kind}:{current.label}"
 
 
-async def reserve(store: Store, lane: Lane, now: float) -> int | None:
-    """Take one unit in one atomic step: the units taken then, None when the limit is reached."""
+class Taken(NamedTuple):
+    """How far a budget's count has gone, and the count's name."""
+
+    counter: str
+    units: int
+
+
+async def reserve(store: Store, lane: Lane, now: float) -> Taken | None:
+    """Take one unit in one atomic step: what is taken then, None when the limit is reached."""
     current = period(lane.budget, now)
     name = counter(lane, current)
     if lane.budget.limit is None:
-        return await store.count(name, current.ends)
-    taken = await store.spend(name, lane.budget.limit, current.ends)
-    if taken is None:
+        return Taken(name, await store.count(name, current.ends))
+    units = await store.spend(name, lane.budget.limit, current.ends)
+    if units is None:
         return None
     today = _day(lane.budget, now)
     with suppress(StoreUnavailable):  # the unit is taken, and only the forecast misses this count
         await store.count(_of_day(lane, today), today.began + DAYS_KEPT_S)
-    return taken
+    return Taken(name, units)
 
 
 async def used(store: Store, lane: Lane, now: float) -> int:
