@@ -22,15 +22,15 @@ class Cooldowns:
 
     async def of(self, lane: Lane) -> Rest | None:
         """The rest that keeps `lane` from being asked now; the longest when there are several."""
-        found = await self._store.resting([f"rest:{scope}" for scope in lane.scopes])
+        found = await self._store.resting(self._rests(lane))
         return max(found.values(), key=lambda rest: rest.until) if found else None
 
     async def free_at(self, lanes: Sequence[Lane]) -> float | None:
         """When the first of `lanes` that rest now is free again, seconds since the epoch; None when no time helps."""
-        found = await self._store.resting([f"rest:{scope}" for lane in lanes for scope in lane.scopes])
+        found = await self._store.resting([name for lane in lanes for name in self._rests(lane)])
         ends = []
         for lane in lanes:
-            rests = [found[name] for scope in lane.scopes if (name := f"rest:{scope}") in found]
+            rests = [found[name] for name in self._rests(lane) if name in found]
             if rests and not any(rest.why in HUMAN for rest in rests):
                 ends.append(max(rest.until for rest in rests))
         return min(ends, default=None)
@@ -38,6 +38,9 @@ class Cooldowns:
     async def streak(self, lane: Lane) -> int:
         """Failures in a row."""
         return sum((await self._store.counted(self.streaks(lane))).values())
+
+    def _rests(self, lane: Lane) -> list[str]:
+        return [f"rest:{scope}" for scope in lane.scopes]
 
     def trials(self, lane: Lane) -> list[str]:
         """The counts of which one is above nothing while a search is trying the lane out."""
