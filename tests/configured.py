@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+import providers
 from gateway.config import Config, ConfigUnparsable, ProviderSettings, load
 
 KEYED = {
     name: "http://searxng.example" if name.endswith("_URL") else f"{name.lower()}-0123"
-    for name in ("BOCHA_API_KEY", "TAVILY_API_KEY", "BRAVE_API_KEY", "EXA_API_KEY", "SEARXNG_URL", "GROK_API_KEY")
+    for name in (providers.find(each).credential for each in providers.names())
+    if name is not None
 }
+"""What every vendor needs."""
 
 
 class Home:

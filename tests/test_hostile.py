@@ -17,6 +17,7 @@ import pytest
 
 import providers
 from providers import Draft, HTTPProvider, Outcome, Query, Reply, Settings, _transport
+from providers._browser import BrowserProvider
 from tests.vendors import (
     GARBAGE,
     RESET,
@@ -36,10 +37,13 @@ pytestmark = pytest.mark.anyio
 FACES = (*providers.names(), *(["grok_relay"] if "grok" in providers.names() else []))
 """Every provider, and Grok's second way in."""
 
-HTML = ("duckduckgo",)
-"""Those whose good reply is a page."""
+BROWSERS = tuple(name for name in providers.names() if issubclass(providers.find(name), BrowserProvider))
+"""Engines that judge the client: curl asks them, and what they send is no JSON."""
 
-LIMIT_S = 0.3
+VISITING = ("so360", "seznam", "startpage")
+"""Engines that want their front page visited first: more than one request a search."""
+
+LIMIT_S = 0.15
 """For faults that are only over when we say so."""
 
 KEY = "canary-key-5fb1e0"
@@ -107,7 +111,7 @@ class Fault:
 
 
 def kind(name: str) -> Mapping[str, str]:
-    return PAGE if name in HTML else JSON
+    return PAGE if name in BROWSERS else JSON
 
 
 def saying(body: bytes, **headers: str) -> Made:
@@ -116,7 +120,9 @@ def saying(body: bytes, **headers: str) -> Made:
 
 
 def surrogates(name: str, good: bytes) -> Play:
-    return Play(200, kind(name), good.replace(b"page", b"pa&#xD800;\xed\xa0\x80ge" if name in HTML else b"pa\\ud800ge"))
+    return Play(
+        200, kind(name), good.replace(b"page", b"pa&#xD800;\xed\xa0\x80ge" if name in BROWSERS else b"pa\\ud800ge")
+    )
 
 
 CUT_AFTER = {"duckduckgo": b'class="result ', "grok_relay": b'data: {"id"'}
@@ -133,11 +139,11 @@ def charset(told: str) -> Made:
 
 
 def deep(name: str, good: bytes) -> Play:
-    return Play(200, kind(name), b"<div>" * 50_000 if name in HTML else b"[" * 100_000)
+    return Play(200, kind(name), b"<div>" * 50_000 if name in BROWSERS else b"[" * 100_000)
 
 
 def deep_objects(name: str, good: bytes) -> Play:
-    return Play(200, kind(name), b"<table><tr><td>" * 20_000 if name in HTML else b'{"results":' * 50_000)
+    return Play(200, kind(name), b"<table><tr><td>" * 20_000 if name in BROWSERS else b'{"results":' * 50_000)
 
 
 WRONG_ADDRESS = {"searxng": Outcome.REQUEST_ERROR, "grok": Outcome.REQUEST_ERROR, "grok_relay": Outcome.REQUEST_ERROR}
@@ -186,19 +192,26 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("name", FACES)
-async def test_a_fault_has_the_outcome_that_the_contract_gives_it(played: Played, name: str, fault: str) -> None:
-    async with asking(name, played.address(name)) as ask:
+async def test_every_fault_has_the_outcome_that_the_contract_gives_it(played: Played, name: str) -> None:
+    wrong = {}
+    async with asking(name, guarded(played.address(name))) as ask:
         first = await ask()
         assert (first.outcome, len(first.results)) == (Outcome.OK, 5)
+        check_secret(first)
         good = success(name)(played.requests(name)[-1]).body
-        played.script(name, FAULTS[fault].play(name, good), success(name))
-        reply = await ask(LIMIT_S if FAULTS[fault].is_slow else 10.0)
-        assert reply.outcome is FAULTS[fault].expected(name), reply
-        assert reply.cut is FAULTS[fault].is_slow
-        assert (await ask()).outcome is Outcome.OK, "the fault outlived its reply"
-        assert played.count(name) == 3
+        for title, fault in FAULTS.items():
+            played.script(name, fault.play(name, good), success(name))
+            sent = played.count(name)
+            reply = await ask(LIMIT_S if fault.is_slow else 10.0)
+            check_secret(reply)
+            if name not in VISITING:
+                assert played.count(name) == sent + 1, f"{title}: it was asked again"
+            seen = (reply.outcome, reply.cut)
+            if seen != (fault.expected(name), fault.is_slow):
+                wrong[title] = (*seen, reply.row, reply.detail)
+            assert (await ask()).outcome is Outcome.OK, f"{title} outlived its reply"
+    assert wrong == {}
 
 
 REDIRECTS = {
@@ -208,18 +221,18 @@ REDIRECTS = {
 }
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("name", FACES)
-async def test_a_redirect_is_not_followed_to_another_origin(played: Played, name: str, status: int) -> None:
+async def test_a_redirect_is_not_followed_to_another_origin(played: Played, name: str) -> None:
     async with Trap() as trap, asking(name, played.address(name)) as ask:
-        played.script(name, elsewhere(trap.url, status))
-        assert (await ask()).outcome is REDIRECTS.get(name, {}).get(status, Outcome.SERVER_ERROR)
+        for status in (301, 302, 303, 307, 308):
+            played.script(name, elsewhere(trap.url, status))
+            expected = REDIRECTS.get(name, {}).get(status, Outcome.SERVER_ERROR)
+            assert ((await ask()).outcome, status) == (expected, status)
         assert trap.visits == 0
 
 
-@pytest.mark.parametrize("name", FACES)
-async def test_a_vendor_speaks_tls_under_an_authority_of_ones_own(
-    name: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+async def test_every_vendor_speaks_tls_under_an_authority_of_ones_own(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Played(tls=True) as played:
         authority = tmp_path_factory.mktemp("tls") / "ca.pem"
@@ -231,14 +244,16 @@ async def test_a_vendor_speaks_tls_under_an_authority_of_ones_own(
         monkeypatch.setenv("SSL_CERT_FILE", str(authority))
         _transport.tls.cache_clear()
         try:
-            async with asking(name, played.address(name, played.tls_url)) as ask:
-                assert (await ask()).outcome is Outcome.OK
-                assert played.versions == {"HTTP/2": 1}
+            for name in FACES:
+                async with asking(name, played.address(name, played.tls_url)) as ask:
+                    assert ((await ask()).outcome, name) == (Outcome.OK, name)
+            assert set(played.versions) == {"HTTP/2"}
             assert _transport.tls().cert_store_stats()["x509_ca"] == public + 1
-            async with asking(name, played.address(name, played.untrusted_url)) as ask:
-                reply = await ask()
-                assert reply.outcome is Outcome.NETWORK
-                assert "certificate" in reply.detail
+            for name in FACES:
+                async with asking(name, played.address(name, played.untrusted_url)) as ask:
+                    reply = await ask()
+                    assert (reply.outcome, name) == (Outcome.NETWORK, name)
+                    assert "certificate" in reply.detail
         finally:
             _transport.tls.cache_clear()
 
@@ -268,7 +283,7 @@ def test_a_system_error_is_called_the_same_on_every_system(monkeypatch: pytest.M
     assert _transport.transport_failure(error).detail == "ECONNREFUSED"
 
 
-@pytest.mark.parametrize("name", [name for name in FACES if name not in HTML])
+@pytest.mark.parametrize("name", ["brave", "grok_relay"])
 async def test_replies_that_we_stopped_reading_do_not_stall_an_http2_connection(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,16 +326,6 @@ ECHOES = [Play(status, echo=True) for status in (200, 202, 302, 400, 401, 402, 4
 
 
 @pytest.mark.parametrize("name", FACES)
-async def test_no_secret_is_in_any_reply_whatever_the_fault(played: Played, name: str) -> None:
-    async with asking(name, guarded(played.address(name))) as ask:
-        check_secret(await ask())
-        good = success(name)(played.requests(name)[-1]).body
-        for fault in FAULTS.values():
-            played.script(name, fault.play(name, good))
-            check_secret(await ask(LIMIT_S if fault.is_slow else 10.0))
-
-
-@pytest.mark.parametrize("name", FACES)
 async def test_no_secret_comes_back_from_a_vendor_that_repeats_what_it_was_sent(played: Played, name: str) -> None:
     async with asking(name, guarded(played.address(name))) as ask:
         for echo in ECHOES:
@@ -328,7 +333,7 @@ async def test_no_secret_comes_back_from_a_vendor_that_repeats_what_it_was_sent(
             reply = await ask()
             check_secret(reply)
             assert reply.outcome not in (Outcome.OK, Outcome.NO_RESULTS)
-    assert played.count(name) == len(ECHOES)
+    assert played.count(name) >= len(ECHOES)
 
 
 @pytest.mark.parametrize("name", FACES)

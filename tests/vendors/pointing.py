@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import providers
 from tests.vendors.server import Played
 
+_SPELLED = {"bocha": "sk-played-bocha", "tavily": "tvly-played-tavily", "grok": "xai-played-grok"}
+"""Keys that begin as the vendor's own do."""
+
+
+def _keys(name: str) -> Mapping[str, str]:
+    vendor = providers.find(name)
+    needs_one = vendor.credential is not None and not vendor.keys_are_addresses
+    return {str(vendor.credential): _SPELLED.get(name, f"played-{name}")} if needs_one else {}
+
+
 KEYS: Mapping[str, Mapping[str, str]] = {
-    "bocha": {"BOCHA_API_KEY": "sk-played-bocha"},
-    "tavily": {"TAVILY_API_KEY": "tvly-played-tavily"},
-    "brave": {"BRAVE_API_KEY": "played-brave"},
-    "exa": {"EXA_API_KEY": "played-exa"},
-    "searxng": {},
-    "duckduckgo": {},
-    "grok": {"GROK_API_KEY": "xai-played-grok"},
+    **{name: _keys(name) for name in providers.names()},
     "grok_relay": {"GROK_API_KEY": "sk-played-relay"},
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html
 import json
 import re
@@ -10,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+import providers
+from tests.vendors.cloned import clone, what_is_asked
 from tests.vendors.plays import EVENTS, JSON, PAGE, Play, Request
 
 _SITE = re.compile(r"(?<!\S)\(?site:([^\s()]+)\)?")
@@ -40,7 +43,7 @@ def success(
     The rows are on `hosts`, else on the hosts that the request asks for, else on one of the vendor's own. `how` are
     further fields of `Play`. Raises KeyError for a vendor that is not played.
     """
-    asked, dress, headers = _VENDORS[provider]
+    asked, dress, headers = _vendor(provider)
 
     def play(request: Request) -> Play:
         wanted = asked(request)
@@ -52,8 +55,8 @@ def success(
 
 
 def played_names() -> tuple[str, ...]:
-    """Every vendor that can be played."""
-    return tuple(_VENDORS)
+    """Every vendor that can be played: all there are, and Grok's second way in."""
+    return (*providers.names(), "grok_relay")
 
 
 def _made(asked: Asked, provider: str, n_rows: int, marker: str, hosts: Sequence[str]) -> Iterator[Made]:
@@ -81,6 +84,11 @@ def _words_asked(request: Request) -> Asked:
     fields = parse_qs(urlsplit(request.path).query) | parse_qs(request.body.decode())
     text = fields["q"][0]
     return Asked(_OPERATOR.sub("", text).strip() if "site:" in text else text, _SITE.findall(text))
+
+
+def _any_asked(request: Request) -> Asked:
+    text, hosts = what_is_asked(request)
+    return Asked(_OPERATOR.sub("", text).strip() if "site:" in text else text, [*_SITE.findall(text), *hosts])
 
 
 def _chat_asked(request: Request) -> Asked:
@@ -245,3 +253,12 @@ _VENDORS: Mapping[str, tuple[Callable[[Request], Asked], _Dress, Mapping[str, st
     "grok": (_chat_asked, _grok, JSON),
     "grok_relay": (_chat_asked, _grok_relay, JSON),
 }
+
+
+@functools.cache
+def _vendor(name: str) -> tuple[Callable[[Request], Asked], _Dress, Mapping[str, str]]:
+    """How a vendor is played: as written here, else from its own recordings. Raises KeyError."""
+    if name in _VENDORS:
+        return _VENDORS[name]
+    copied = clone(name)
+    return _any_asked, lambda _, made, __: copied.told(made), copied.headers
