@@ -125,8 +125,7 @@ class Chain:
                 unusable = URLS_TOO_LONG if won.kept.results else OFF_SITE
                 done = replace(done, outcome=Outcome.NO_RESULTS, detail=unusable)
             audit.add(_step(candidate, lane, query, done))
-            helps = ANOTHER_ADDRESS_HELPS if candidate.adapter.keys_are_addresses else ANOTHER_KEY_HELPS
-            if done.outcome not in helps:
+            if not _another_lane_helps(candidate, done):
                 break
         if not was_asked:
             audit.add(min(skips, key=lambda step: step.ready_at or math.inf))
@@ -201,6 +200,13 @@ class Chain:
     async def _empty_handed(self, audit: Audit, order: Iterable[Candidate]) -> Walked:
         audit.end()
         return Walked(tuple(audit), retry_after_s=await self.retry_after(audit, order))
+
+
+def _another_lane_helps(candidate: Candidate, reply: Reply) -> bool:
+    """Whether what keeps one key (or one address) from answering need not keep the next."""
+    if candidate.adapter.keys_are_addresses:
+        return reply.outcome in ANOTHER_ADDRESS_HELPS or reply.setup
+    return reply.outcome in ANOTHER_KEY_HELPS
 
 
 def _step(candidate: Candidate, lane: Lane, query: Query, reply: Reply) -> Step:
