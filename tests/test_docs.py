@@ -202,8 +202,8 @@ def test_every_module_is_named_and_none_that_there_is_not() -> None:
     there = {
         str(path.relative_to(ROOT))
         for folder in ("gateway", "providers")
-        for path in (ROOT / folder).rglob("*.py")
-        if path.stat().st_size
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".json") and path.stat().st_size
     }
     assert told == there
 

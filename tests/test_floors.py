@@ -92,10 +92,16 @@ def test_nobody_catches_everything_but_at_edges_that_say_why() -> None:
 
 
 def test_every_vendor_has_its_facts_and_a_recordings_file() -> None:
-    assert providers.names() == ("bocha", "tavily", "brave", "exa", "searxng", "duckduckgo", "grok")
-    for name in providers.names():
-        vendor = providers.find(name)
-        assert vendor.name == name
+    vendors = [providers.find(name) for name in providers.names()]
+    # two vendors with one place would be asked in whatever order their files are found
+    assert len({vendor.priority for vendor in vendors}) == len(vendors)
+    # who is the last resort comes after everybody who joins the chain by himself
+    assert max(each.priority for each in vendors if each.joins == "built_in") < min(
+        (each.priority for each in vendors if each.joins == "last_resort"), default=1000
+    )
+    for vendor in vendors:
+        name = vendor.name
+        assert providers.find(name) is vendor
         assert vendor.title
         assert vendor.home.startswith("https://") or vendor.keys_are_addresses
         assert vendor.errors

@@ -68,6 +68,10 @@ def test_the_tables_say_what_the_code_says(path: Path) -> None:
     assert text == tables.written(text, tables.documents()[path]), "run: python -m tests.tables"
 
 
+def test_the_example_is_written_from_the_code() -> None:
+    assert tables.EXAMPLE.read_text("utf-8") == tables.example(), "run: python -m tests.tables"
+
+
 def test_both_readmes_have_the_same_sections_tables_and_snippets() -> None:
     assert [level for level, _ in ENGLISH.headings] == [level for level, _ in CHINESE.headings]
     assert [len(table) for table in ENGLISH.tables] == [len(table) for table in CHINESE.tables]
