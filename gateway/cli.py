@@ -12,7 +12,7 @@ from gateway import __version__, commands, servers
 from gateway.commands import USAGE, complain
 from gateway.config import MOST_WORKERS, ConfigUnparsable
 from gateway.credentials import read_host
-from gateway.sections import Kind, Unfit, digits
+from providers._sections import Kind, Unfit, digits
 
 T = TypeVar("T")
 

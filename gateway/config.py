@@ -20,7 +20,18 @@ from urllib.parse import urlsplit
 
 from gateway import addresses, credentials, lineup
 from gateway.credentials import Variables
-from gateway.sections import (
+from gateway.settings import (
+    CacheSettings,
+    Config,
+    Defaults,
+    Network,
+    ProviderSettings,
+    ServerSettings,
+    StateSettings,
+    Token,
+)
+from gateway.showing import show
+from providers._sections import (
     Findings,
     Kind,
     Members,
@@ -36,17 +47,6 @@ from gateway.sections import (
     text,
     whole,
 )
-from gateway.settings import (
-    CacheSettings,
-    Config,
-    Defaults,
-    Network,
-    ProviderSettings,
-    ServerSettings,
-    StateSettings,
-    Token,
-)
-from gateway.showing import show
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gateway import addresses
-from gateway.sections import Findings, Found, Kind, Section, Unfit, did_you_mean, text, whole
 from gateway.settings import Token
+from providers._sections import Findings, Found, Kind, Section, Unfit, did_you_mean, text, whole
 
 PLAIN = ("CONFIG", "DEBUG", "HOST", "LOG", "PORT", "PROVIDERS", "TOOL_PREFIX")
 SECRET = ("STATE", "TOKEN", "TOKENS")

@@ -11,7 +11,9 @@ from zoneinfo import ZoneInfo
 import providers
 from gateway import credentials
 from gateway.credentials import Variables
-from gateway.sections import (
+from gateway.settings import Defaults, Network, ProviderSettings
+from providers import HTTPProvider
+from providers._sections import (
     MOST,
     Findings,
     Found,
@@ -27,8 +29,6 @@ from gateway.sections import (
     text,
     whole,
 )
-from gateway.settings import Defaults, Network, ProviderSettings
-from providers import HTTPProvider
 from providers._words import Budget, Option
 
 QUOTA_RETRY_S = 21600.0

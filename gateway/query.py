@@ -11,8 +11,8 @@ from typing import Any
 
 from gateway import operators
 from gateway.domains import normal_host
-from gateway.sections import did_you_mean
 from providers._cutting import cut
+from providers._sections import did_you_mean
 from providers._words import FRESHNESS, Freshness, Query
 
 LONGEST_QUERY = 10_000

@@ -46,20 +46,22 @@ def retry_after(value: object, now: float) -> float | None:
 
 
 _WAIT_NAMES = ("retry_after_seconds", "retry_after", "retryAfter")
+_MOMENT_NAMES = ("reset_at", "retryAfterDate")
 _WAIT_WORDS = re.compile(r"\bretry after (\d{1,9}(?:\.\d{1,3})?) ?s(?:ec(?:ond)?s?)?\b", re.IGNORECASE)
 
 
 def told_wait(body: object, message: str, now: float) -> float | None:
     """Seconds to wait, from the names and words that error bodies use where the header says nothing.
 
-    A moment (`reset_at`) is ISO 8601 or seconds since the epoch, as `now` is.
+    A moment (`reset_at`) is ISO 8601, a date in words, or seconds since the epoch, as `now` is.
     """
     for place in (body, member(body, "error"), member(body, "detail")):
         for name in _WAIT_NAMES:
             if (told := retry_after(member(place, name), now)) is not None:
                 return told
-        if (moment := _moment(member(place, "reset_at"))) is not None and moment >= now:
-            return moment - now
+        for name in _MOMENT_NAMES:
+            if (moment := _moment(member(place, name))) is not None and moment >= now:
+                return moment - now
     found = _WAIT_WORDS.search(message)
     return float(found[1]) if found else None
 
@@ -67,9 +69,10 @@ def told_wait(body: object, message: str, now: float) -> float | None:
 def _moment(value: object) -> float | None:
     if isinstance(value, int | float) and not isinstance(value, bool) and 1e9 < value < 1e11:
         return float(value)
-    if not isinstance(value, str) or iso_date(value) is None:
+    date = iso_date(value)
+    if date is None:
         return None
-    moment = datetime.fromisoformat(value.strip())
+    moment = datetime.fromisoformat(date)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
