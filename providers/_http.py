@@ -12,6 +12,7 @@ import anyio
 import httpx2
 
 from providers import _addresses, _cutting
+from providers._grant import Authority
 from providers._reading import member, one_line, redact, retry_after, spellings, told_wait
 from providers._transport import UNSENDABLE, Carrier, Connections, out_of_time
 from providers._wire import Unreadable, Wire, read_json
@@ -78,6 +79,8 @@ class HTTPProvider:
     address_variable: ClassVar[str | None] = None
     """Name of a variable that holds another address for this vendor."""
     keys_are_addresses: ClassVar[bool] = False
+    authority: ClassVar[Authority | None] = None
+    """Where an account of the vendor's can log in, to be used like a key; None: only keys are taken."""
     joins: ClassVar[Literal["built_in", "if_listed", "last_resort"]] = "built_in"
     budget: ClassVar[Budget] = UNBOUNDED
     min_interval_ms: ClassVar[int] = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Literal
 
 Freshness = Literal["day", "week", "month", "year"]
@@ -189,9 +190,13 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the operator configured for one provider. `address` is the value of the provider's address variable."""
+    """What the operator configured for one provider.
+
+    `address` is the value of the provider's address variable, `account` the file of a login.
+    """
 
     base_url: str | None = None
     address: str | None = None
     proxy: str | None = None
     options: Mapping[str, str | bool | int] = field(default_factory=dict)
+    account: Path | None = None

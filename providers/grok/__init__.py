@@ -8,20 +8,43 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
+import anyio
 import httpx2
 
-from providers._http import HTTPProvider
+from providers._account import Account
+from providers._grant import Authority, Grant, is_login
+from providers._http import Draft, HTTPProvider
+from providers._oauth import TIER
 from providers._reading import member, result
+from providers._transport import Carrier, out_of_time
 from providers._wire import Wire
 from providers._words import FRESHNESS_DAYS, Option, Outcome, Query, Reply, Results, Row, Said, Settings, monthly
 from providers.grok._events import Page, decode
 from providers.grok._sources import Answer, read_answer
 
 HOSTS_PER_FILTER = 5
+
+STALE = Row(403, Outcome.AUTH_FAILURE, phrase="OAuth2 access token could not be validated")
+"""An access token that is no good any more, whatever it says itself: a new one may be."""
+
+ACCOUNT = Authority(
+    # nobody gets a client of his own there: programs for the terminal share this one (GrokSearch-rs, src/oauth)
+    issuer="https://auth.x.ai",
+    client_id="b1a00492-073a-47ea-816f-4c329264a828",
+    scope="openid profile email offline_access grok-cli:access api:access",
+    port=56121,
+    extra={"plan": "generic", "referrer": "websearch-gateway"},  # others put their own names there
+    terms=(
+        "xAI has given no client id to this gateway: the login goes under one that several programs share. That may "
+        "break xAI's terms and cost you the account. Programs that share one login also end each other's: keep this "
+        "one to the gateway. An API key (GROK_API_KEY) has neither trouble."
+    ),
+)
 
 
 class Grok(HTTPProvider):
@@ -32,6 +55,7 @@ class Grok(HTTPProvider):
     credential = "GROK_API_KEY"
     shared_credential = "XAI_API_KEY"
     address_variable = "GROK_API_URL"
+    authority = ACCOUNT
     budget = monthly(500)
     timeout_s = 45.0  # a search takes 16 to 36 s
     domains = HOSTS_PER_FILTER
@@ -67,7 +91,7 @@ class Grok(HTTPProvider):
         ),
         Row(400, Outcome.REQUEST_ERROR),
         Row(401, Outcome.AUTH_FAILURE),  # no authorization header, or an invalid token
-        Row(403, Outcome.AUTH_FAILURE, phrase="OAuth2 access token could not be validated"),
+        STALE,
         Row(403, Outcome.RATE_LIMITED, code="relay's web page"),  # something before the relay blocks its address
         Row(
             404,
@@ -94,6 +118,8 @@ class Grok(HTTPProvider):
         self.is_relayed = api == "chat" or (api == "auto" and relayed)
         if self.is_relayed:
             self.domains = 0
+        file = self.settings.account
+        self._account = Account(self.name, file, self._new_connections, clock) if file else None
 
     # -----------------------------------------------------------------------------------------------------------------
     # asking
@@ -109,7 +135,9 @@ class Grok(HTTPProvider):
             body |= {"messages": self._prompt(query), "stream": True}
         else:
             body |= {"input": self._prompt(query), "stream": False, "tools": self._tools(query)}
-        return httpx2.Request("POST", url, headers={"Authorization": f"Bearer {key}"}, json=body)
+        # a login's token is put in when it is sent: it may have to be renewed first
+        headers = {} if is_login(key) else {"Authorization": f"Bearer {key}"}
+        return httpx2.Request("POST", url, headers=headers, json=body)
 
     def _tools(self, query: Query) -> list[dict[str, object]]:
         web: dict[str, object] = {"type": "web_search"}
@@ -159,6 +187,38 @@ class Grok(HTTPProvider):
         return self._now() - timedelta(days=FRESHNESS_DAYS[query.freshness or "year"])
 
     # -----------------------------------------------------------------------------------------------------------------
+    # with an account
+
+    async def send(self, draft: Draft, limit_s: float) -> Reply:
+        if self._account is None or "Authorization" in draft.request.headers:
+            return await super().send(draft, limit_s)
+        started = time.perf_counter()
+        reply = out_of_time(limit_s)
+        with anyio.move_on_after(limit_s):
+            reply = await self._send_as(self._account, draft, limit_s)
+        return replace(reply, elapsed_ms=round((time.perf_counter() - started) * 1000))
+
+    async def _send_as(self, account: Account, draft: Draft, limit_s: float) -> Reply:
+        """Send with the account's token; once more after the first was refused, with a new one."""
+        tokens = await account.tokens()
+        if isinstance(tokens, Reply):
+            return tokens
+        reply = await super().send(_signed(draft, tokens), limit_s)
+        if reply.matched == STALE:
+            tokens = await account.renewed(tokens)
+            if isinstance(tokens, Reply):
+                return tokens
+            reply = await super().send(_signed(draft, tokens), limit_s)
+        if reply.outcome is Outcome.AUTH_FAILURE:
+            again = f"log in again: websearch-gateway login {self.name}"
+            is_tier = reply.matched is not None and reply.matched.status == 403 and reply.matched != STALE
+            return replace(reply, hint=TIER if is_tier else again)
+        return reply
+
+    def _new_connections(self) -> Carrier:
+        return self.connections(self.settings.proxy, self.clock)
+
+    # -----------------------------------------------------------------------------------------------------------------
     # reading; the shape of a body decides, not the way it came
 
     def decode(self, wire: Wire) -> object:
@@ -202,6 +262,13 @@ class Grok(HTTPProvider):
             if wire.status == 200 and len(number) == 3 and number.isascii() and number.isdigit() and number[0] in "45":
                 return int(number)
         return wire.status
+
+
+def _signed(draft: Draft, tokens: Grant) -> Draft:
+    told = draft.request
+    headers = {**told.headers, "authorization": f"Bearer {tokens.access_token}"}
+    request = httpx2.Request(told.method, told.url, headers=headers, content=told.content)
+    return replace(draft, request=request, secrets=(*draft.secrets, tokens.access_token, tokens.refresh_token))
 
 
 def _without_sources(answer: Answer, body: object) -> Reply:
