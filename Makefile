@@ -12,7 +12,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check demo bench chaos lock conformance hosts clean
+.PHONY: help serve test check demo bench chaos lock conformance hosts clients clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -57,12 +57,17 @@ conformance: $(VENV)/testing ## Run the protocol's conformance suites (needs npm
 hosts: $(VENV)/testing ## Try other SDKs' clients, unmodified (needs npm)
 	$(BIN)/python -m tests.hosts.run
 
+clients: $(VENV)/testing ## Try the vendors' own clients on our recordings
+	$(BIN)/python -m tests.hosts.clients
+
 lock: $(VENV)/made ## Write the lock files anew
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
 	  --no-header --no-annotate pyproject.toml --extra redis --group build -o requirements.lock
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
 	  --no-header --no-annotate pyproject.toml --extra redis --group build --group test -o requirements-test.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+	  --no-header --no-annotate tests/hosts/clients.in -o tests/hosts/clients.lock
 
 clean: ## Remove everything that was made here
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .test-hosts

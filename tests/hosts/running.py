@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -58,3 +60,16 @@ def npm(folder: str, *packages: str) -> Path:
             stdout=sys.stderr,
         )
     return home
+
+
+def locked(folder: str, lock: Path) -> Path:
+    """The Python of a virtual environment that holds exactly what `lock` names, made anew when that has changed."""
+    home = INSTALLED / folder
+    made, wanted = home / "lock.sha256", hashlib.sha256(lock.read_bytes()).hexdigest()
+    if not made.exists() or made.read_text() != wanted:
+        shutil.rmtree(home, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", home], check=True)
+        pip = [home / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
+        subprocess.run([*pip, "-r", lock], check=True, stdout=sys.stderr)
+        made.write_text(wanted)
+    return home / "bin" / "python"
