@@ -52,6 +52,24 @@ def _is_flag_part(character: str) -> bool:
     return "\U0001f1e6" <= character <= "\U0001f1ff"
 
 
+def width(text: str) -> int:
+    """Characters of `text` as vendors count them to whom a Chinese, Japanese or Korean one is two."""
+    return sum(_columns(character) for character in text)
+
+
+def _columns(character: str) -> int:
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _fitting(text: str, columns: int) -> int:
+    """How many characters from the start of `text` are at most `columns` wide together."""
+    for count, character in enumerate(text):
+        columns -= _columns(character)
+        if columns < 0:
+            return count
+    return len(text)
+
+
 def fit(query: Query, limits: Limits, name: str, operators: Sequence[str] = ()) -> tuple[Query, tuple[str, ...]] | None:
     """`query` with its words cut so that they and `operators` keep within `limits`, and a note when they were.
 
@@ -63,7 +81,9 @@ def fit(query: Query, limits: Limits, name: str, operators: Sequence[str] = ()) 
     if limits.words is not None:
         room = limits.words - len(tail.split())
         words = " ".join(words.split()[: max(room, 0)]) if len(words.split()) > room else words
-    if limits.query is not None:
+    if limits.query is not None and limits.wide_count_two:
+        words = cut(words, _fitting(words, limits.query - width(tail)))
+    elif limits.query is not None:
         words = cut(words, limits.query - len(tail))
     if words == query.text:
         return replace(query, text=words + tail), ()

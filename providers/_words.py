@@ -168,11 +168,15 @@ UNBOUNDED = Budget("unbounded")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one request may carry: rows asked for, characters and words of query text (None: no cap is known)."""
+    """What one request may carry: rows asked for, characters and words of query text (None: no cap is known).
+
+    `wide_count_two`: of the characters of `query`, Chinese, Japanese and Korean ones count as two.
+    """
 
     results: int | None = None
     query: int | None = None
     words: int | None = None
+    wide_count_two: bool = False
 
 
 @dataclass(frozen=True, slots=True)

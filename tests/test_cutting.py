@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from providers import Query
-from providers._cutting import LEAST_WORDS, cut, fit, site_operators
+from providers._cutting import LEAST_WORDS, cut, fit, site_operators, width
 from providers._words import Limits
 
 FAMILY = "👩‍👩‍👧‍👦"
@@ -95,6 +95,38 @@ def test_caps_hold_with_operators_and_operators_stay_whole(
     assert bool(notes) == (own != text)
     assert own == text or not operators or len(own) >= LEAST_WORDS
     assert not own or not unicodedata.combining(own[0])
+
+
+@given(queries, hosts, st.integers(40, 500))
+def test_a_cap_holds_when_wide_characters_count_two(text: str, include: tuple[str, ...], cap: int) -> None:
+    query = Query(text, include_domains=include)
+    operators = site_operators(query)
+    counted, plain = Limits(query=cap, wide_count_two=True), Limits(query=cap)
+    fitted = fit(query, counted, "vendor", operators)
+    if fitted is None:
+        assert operators
+        return
+    assert width(fitted[0].text) <= cap
+    if text.isascii():
+        assert fitted == fit(query, plain, "vendor", operators)
+    if not fitted[1]:
+        assert fitted == fit(query, plain, "vendor", operators)
+
+
+@given(st.text(st.sampled_from("海a"), min_size=1, max_size=200), st.integers(4, 90))
+def test_no_room_is_wasted_where_wide_characters_count_two(text: str, cap: int) -> None:
+    fitted = fit(Query(text), Limits(query=cap, wide_count_two=True), "vendor")
+    assert fitted is not None
+    head = fitted[0].text
+    assert head == text or width(head + text[len(head)]) > cap
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [("kelp", 4), ("海藻", 4), ("海a藻", 5), ("か, ガ", 6), ("해조", 4), ("？", 2), ("é", 1), ("", 0)],
+)
+def test_chinese_japanese_and_korean_characters_are_two_wide(text: str, columns: int) -> None:
+    assert width(text) == columns
 
 
 def test_words_that_would_be_cut_below_32_characters_are_not_sent() -> None:
