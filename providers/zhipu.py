@@ -114,9 +114,10 @@ class Zhipu(HTTPProvider):
         message = super().said(wire, body).message
         if body is None and not wire.is_page:
             message = wire.text[:500]  # the sentence without its envelope
+        # documented as a string in error.code; seen in error.type; without the envelope inferred
         told = [member(body, "error", "code"), member(body, "error", "type"), member(body, "code")]
-        codes = [str(code).strip() for code in told if isinstance(code, str | int)]  # documented as strings
-        before = CODE_BEFORE_SENTENCE.match(message)
+        codes = [str(code).strip() for code in told if isinstance(code, str | int)]
+        before = None if member(body, "search_result") else CODE_BEFORE_SENTENCE.match(message)
         return Said((*codes, *(before.groups() if before else ())), message)
 
     def rest(self, wire: Wire, body: object, outcome: Outcome) -> float | None:
