@@ -123,7 +123,8 @@ def status(asked: argparse.Namespace) -> int:
             used += f"; the vendor says {line['vendor_remaining']}{of} left, as of {line['vendor_as_of']}"
         last = line["last_error"]
         failed = f"last call failed: {last['outcome']} {last['detail']}" if last else ""
-        remarks = "; ".join(part for part in (used, line.get("warning", ""), failed.rstrip()) if part)
+        parts = (line.get("account", ""), used, line.get("warning", ""), failed.rstrip())
+        remarks = "; ".join(part for part in parts if part)
         print(f"{line['name']:<12} {line['state'] or 'unknown':<36} {remarks}".rstrip())
         if line["pace"]:
             print(f"{'':<50}{line['pace']}")

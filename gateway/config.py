@@ -111,13 +111,14 @@ def load(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) 
     section.close()
     network = _network(variables)
     defaults = _defaults(top.section("defaults"))
+    state = _state(top.section("state"), variables)
     config = Config(
         source=one_line(str(file.path)) if file.path else None,
         network=network,
         defaults=defaults,
-        providers=lineup.read(top.raw("providers"), variables, network, defaults),
+        providers=lineup.read(top.raw("providers"), variables, network, defaults, state),
         cache=_cache(top.section("cache")),
-        state=_state(top.section("state"), variables),
+        state=state,
         server=_server(top.section("server"), variables),
         tool_prefix=_of_variable(variables, "tool_prefix", _prefix, ""),
         debug=_of_variable(variables, "debug", switch, False),

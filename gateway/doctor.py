@@ -146,7 +146,7 @@ def _provider(line: Mapping[str, Any]) -> Iterator[Finding]:
         asked = "asked all the same" if _would_be_asked(line) else "not asked"
         yield Finding("providers", name, "warning", f"{asked} while the state is away", "mend the state first")
         return
-    told = [state, *_counted(line)]
+    told = [state, *([line["account"]] if "account" in line else []), *_counted(line)]
     if line["last_outcome"] is None:
         told.append("not asked yet, as far as is remembered")
     elif last is None:
@@ -158,7 +158,7 @@ def _provider(line: Mapping[str, Any]) -> Iterator[Finding]:
     yield Finding("providers", name, "ok" if is_well else "warning", "; ".join(told), advice)
     for key in line.get("keys", ()):
         if key["state"] != "active":
-            words, helps = "; ".join([key["state"], *_counted(key)]), _advice(_reason(key["state"]), line, None)
+            words, helps = "; ".join([key["state"], *_counted(key)]), _advice(_reason(key["state"]), line | key, None)
             yield Finding("providers", f"{name} {key['key']}", "warning", words, helps)
 
 
@@ -183,6 +183,8 @@ def _advice(reason: str, line: Mapping[str, Any], last: Mapping[str, Any] | None
     if last is not None and "hint" in last:
         return str(last["hint"])
     reason = reason or (last["outcome"] if last is not None else "")
+    if reason == Outcome.AUTH_FAILURE and line.get("login"):
+        return f"log in again: websearch-gateway login {line['name']}"
     return MEANING[reason][1].format(env=line["credential_env"]) if reason in MEANING else ""
 
 

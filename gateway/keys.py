@@ -69,7 +69,7 @@ def candidate(settings: ProviderSettings, cooldown_default_s: float, clock: Call
     """A configured provider, ready to be asked. `clock` gives seconds since the epoch."""
     vendor = find(settings.name)
     adapters = {
-        proxy: vendor(Settings(settings.base_url, settings.address, proxy, settings.options), clock)
+        proxy: vendor(Settings(settings.base_url, settings.address, proxy, settings.options, settings.account), clock)
         for proxy in dict.fromkeys(settings.proxy_for(key) for key in settings.keys)
     }
     return Candidate(settings, lanes(vendor, settings, cooldown_default_s), adapters)

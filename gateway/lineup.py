@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from zoneinfo import ZoneInfo
 
 import providers
-from gateway import credentials
+from gateway import accounts, credentials
 from gateway.credentials import Variables
-from gateway.settings import Defaults, Network, ProviderSettings
+from gateway.settings import Defaults, Network, ProviderSettings, StateSettings
 from providers import HTTPProvider
 from providers._sections import (
     MOST,
@@ -57,18 +57,20 @@ def credential_names() -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in found if name))
 
 
-def read(written: object, variables: Variables, network: Network, defaults: Defaults) -> tuple[ProviderSettings, ...]:
+def read(
+    written: object, variables: Variables, network: Network, defaults: Defaults, state: StateSettings
+) -> tuple[ProviderSettings, ...]:
     """Every provider there is, those of the chain first and in its order.
 
-    `written` is the file's `providers`. A time limit is the provider's own, else what its class declares, else
-    `defaults.timeout_ms`.
+    `written` is the file's `providers`; logins lie beside the `state`. A time limit is the provider's own, else
+    what its class declares, else `defaults.timeout_ms`.
     """
     findings = variables.findings
     tunings = _tunings(written, findings)
     order = _order(written, tunings, variables)
     listed = order if order is not None else ()
     found = {
-        name: _settings(providers.find(name), tunings.get(name), name in listed, variables, network, defaults)
+        name: _settings(providers.find(name), tunings.get(name), name in listed, variables, network, defaults, state)
         for name in providers.names()
     }
     chain = order if order is not None else _built_in(found)
@@ -284,6 +286,7 @@ def _settings(
     variables: Variables,
     network: Network,
     defaults: Defaults,
+    state: StateSettings,
 ) -> ProviderSettings:
     findings = variables.findings
     if tuning is None:
@@ -292,6 +295,10 @@ def _settings(
     base_url, address = (
         (None, None) if vendor.keys_are_addresses else _addresses(vendor, tuning, credential_env, variables)
     )
+    login = None
+    if vendor.authority is not None:
+        login = accounts.find(vendor, accounts.file_of(vendor.name, state), base_url or address, findings)
+        keys = (*login.keys, *keys)
     budget = tuning.budget
     if budget.type in ("monthly", "daily") and budget.timezone is None:
         budget = replace(budget, timezone=_local_zone(variables))
@@ -326,6 +333,8 @@ def _settings(
         proxy=proxy_for(keys[0] if vendor.keys_are_addresses and keys else base_url or address or vendor.home),
         proxies={key: proxy_for(key) for key in keys} if vendor.keys_are_addresses else {},
         options=tuning.options,
+        account=login.file if login else None,
+        login=login.state if login else "",
     )
 
 

@@ -86,7 +86,8 @@ class ProviderSettings:
 
     `keys` is empty when it is not configured (a provider that needs no key has one empty key). `proxy` is already
     decided for this provider's host; where keys are addresses each has its own in `proxies`, because one may be in this
-    house and the next on the internet. Times are in the unit their name ends in.
+    house and the next on the internet. Times are in the unit their name ends in. `account` is the file of a login that
+    is used (as the first of the keys); `login` says of a provider that takes one how that is, for people.
     """
 
     name: str
@@ -104,6 +105,8 @@ class ProviderSettings:
     proxy: str | None = field(default=None, repr=False)
     options: Mapping[str, str | bool | int] = field(default_factory=dict)
     proxies: Mapping[str, str | None] = field(default_factory=dict, repr=False)
+    account: Path | None = None
+    login: str = ""
 
     def proxy_for(self, key: str) -> str | None:
         """The proxy for a call with `key`; None: straight there."""

@@ -77,5 +77,6 @@ def _shown_provider(settings: ProviderSettings, told: Callable[[str, object], di
     shown: dict[str, object] = {
         "in_chain": settings.in_chain,
         "keys": len(settings.keys) if settings.credential_env else None,
+        **({"account": settings.login} if settings.login else {}),
     }
     return shown | {name: told(f"{place}.{name}", value) for name, value in values.items()}

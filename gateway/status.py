@@ -14,6 +14,7 @@ from gateway.steps import whole_seconds
 from gateway.stores import StoreUnavailable
 from gateway.tally import What
 from providers import Outcome
+from providers._grant import is_login
 
 if TYPE_CHECKING:
     from gateway.gateway import Gateway
@@ -55,6 +56,7 @@ STATUS_SCHEMA: dict[str, Any] = {
                     },
                     "pace": {"description": "the same as a sentence; null while nothing was used"},
                     "warning": {"type": "string"},
+                    "account": {"type": "string", "description": "how the login with an account is, where one is used"},
                     "keys": {
                         "type": "array",
                         "items": {
@@ -63,6 +65,7 @@ STATUS_SCHEMA: dict[str, Any] = {
                                 "key": {"type": "string"},
                                 "state": {"type": "string"},
                                 "used_requests": {"type": "integer"},
+                                "login": {"type": "boolean", "description": "true: it is the login, and no key"},
                                 **_VENDOR,
                             },
                             "required": ["key", "state", "used_requests"],
@@ -187,6 +190,7 @@ async def _provider(gateway: Gateway, settings: ProviderSettings) -> dict[str, A
         "consecutive_failures": max([await gateway.cooldowns.streak(lane) for lane in lanes], default=0),
         "last_outcome": last["outcome"] if last else None,
         "last_error": last if failed else None,
+        **_account(settings),
     }
     limit = settings.budget.limit
     if limit is not None and any(count >= NEARLY_SPENT * limit for count in used):
@@ -195,9 +199,14 @@ async def _provider(gateway: Gateway, settings: ProviderSettings) -> dict[str, A
         line["keys"] = [
             {"key": f"#{lane.number}", "state": state.words, "used_requests": count}
             | balance.balance(settings.budget, [count], [entry])
+            | ({"login": True} if is_login(lane.key) else {})
             for lane, state, count, entry in zip(lanes, states, used, entries, strict=True)
         ]
     return line
+
+
+def _account(settings: ProviderSettings) -> dict[str, str]:
+    return {"account": settings.login} if settings.account else {}
 
 
 class State(NamedTuple):
@@ -244,4 +253,5 @@ def _unknown(settings: ProviderSettings) -> dict[str, Any]:
         "pace": None,
         "last_outcome": None,
         "last_error": None,
+        **_account(settings),
     }

@@ -16,6 +16,14 @@ settings.register_profile("calm", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("calm")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nobody_is_logged_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Whoever runs the tests may have logged in to an account: that is not theirs to use."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
