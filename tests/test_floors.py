@@ -11,7 +11,7 @@ import providers
 
 ROOT = Path(__file__).parent.parent
 
-PURE = {"policy", "filters", "domains", "operators", "answer", "query", "honesty", "steps"}
+PURE = {"policy", "filters", "domains", "operators", "answer", "query", "honesty", "steps", "relevance"}
 """Judging rooms: no store, no clock, no network."""
 READERS = {"config", "credentials", "sections", "settings", "addresses"}
 WEB = {"mcp", "mcp_types", "starlette", "uvicorn"}
