@@ -6,13 +6,13 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from zoneinfo import ZoneInfo
 
 import providers
 from gateway import accounts, credentials
 from gateway.credentials import Variables
 from gateway.settings import Defaults, Network, ProviderSettings, StateSettings
 from providers import HTTPProvider
+from providers._budgets import budget, is_zone
 from providers._sections import (
     MOST,
     Findings,
@@ -152,7 +152,7 @@ def _tunings(written: object, findings: Findings) -> dict[str, Tuning]:
 def _tuning(section: Section, vendor: type[HTTPProvider] | None) -> Tuning:
     several = vendor is not None and vendor.keys_are_addresses
     tuning = Tuning(
-        budget=_budget(section, vendor.budget if vendor else Budget("monthly", 0)),
+        budget=budget(section, vendor.budget if vendor else Budget("monthly", 0)),
         options=_options(section, vendor),
         enabled=section.take("enabled", flag, True),
         base_url=section.take("base_url", text if several else _address(section, "base_url"), None),
@@ -211,43 +211,6 @@ def _per_second(value: object) -> float | None:
     if 0 < qps < 0.001:
         raise Unfit("must be 0 (off), or from 0.001 a second")
     return qps
-
-
-def _budget(parent: Section, usual: Budget) -> Budget:
-    section = parent.section("quota")
-    type_ = section.take("type", choice("monthly", "daily", "one_time", "unbounded"), usual.type)
-    kept = usual if type_ == usual.type else Budget(type_)
-    limit = section.take("limit", whole(0), kept.limit)
-    reset_day = section.take("reset_day", whole(1, 31), kept.reset_day)
-    timezone = section.take("timezone", _zone, kept.timezone)
-    section.close()
-    if type_ == "unbounded":
-        if section.names("limit"):
-            parent.findings.wrong(section.at("limit"), "an unbounded budget has none; name a type beside it")
-        limit = None
-    elif limit is None and not section.names("limit"):
-        parent.findings.wrong(section.at("limit"), f"a {type_} budget needs one")
-    if section.names("reset_day") and type_ != "monthly":
-        parent.findings.wrong(section.at("reset_day"), "only a monthly budget has one")
-    if section.names("timezone") and type_ not in ("monthly", "daily"):
-        parent.findings.wrong(section.at("timezone"), "only a monthly or daily budget has one")
-    return Budget(type_, limit, reset_day, timezone)
-
-
-def _zone(value: object) -> str | None:
-    name = text(value)
-    if not is_zone(name):
-        raise Unfit("must be the name of a time zone such as Europe/Berlin")
-    return name
-
-
-def is_zone(name: str) -> bool:
-    """Whether this machine knows a time zone called `name`."""
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # unknown; not a relative path; a folder of zones
-        return False
-    return True
 
 
 def _local_zone(variables: Variables) -> str | None:

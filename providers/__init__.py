@@ -1,4 +1,7 @@
-"""Search vendors. Each file without a leading underscore is one vendor; this package never imports the gateway."""
+"""Search vendors. Each file without a leading underscore is one vendor; this package never imports the gateway.
+
+A vendor is a module, or a table in a JSON file.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import functools
 import importlib
 import pkgutil
 
+from providers._declared import shipped
 from providers._http import Draft, HTTPProvider
 from providers._wire import Wire
 from providers._words import Outcome, Query, Reply, Result, Results, Settings
@@ -38,6 +42,8 @@ def _classes() -> dict[str, type[HTTPProvider]]:
                 and issubclass(member, HTTPProvider)
                 and vars(member).get("name") == module.name
             ]
+    for folder in __path__:
+        found += shipped(folder)
     return {provider.name: provider for provider in sorted(found, key=lambda each: each.priority)}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -106,6 +106,11 @@ class Section:
         self._taken[name] = None
         return self._members.get(name)
 
+    def members(self) -> Iterator[tuple[str, str, object]]:
+        """Every member there is, where the operator is free to name them: its name, its place, what stands there."""
+        for index, name in enumerate(self._members):
+            yield name, self.at(shown(name, index)), self.raw(name)
+
     def section(self, name: str) -> Section:
         """The object at `name`."""
         return Section(self.at(name), self.raw(name), self.findings)
@@ -147,10 +152,13 @@ class Section:
             return default
 
     def _shown(self, name: str) -> str:
-        # somebody may have swapped name and value: only what looks like the name of a setting is repeated
-        if name in self._taken or re.fullmatch(r"[A-Za-z][A-Za-z_-]{0,39}|[A-Z]{1,20}(_[A-Z0-9]{1,8}){1,3}", name):
-            return name
-        return f"<name {list(self._members).index(name) + 1}>"
+        return name if name in self._taken else shown(name, list(self._members).index(name))
+
+
+def shown(name: str, index: int) -> str:
+    """The name of the member at `index`, in a place: only what looks like a name, for name and value may be swapped."""
+    looks = re.fullmatch(r"[A-Za-z][A-Za-z_-]{0,39}|[A-Z]{1,20}(_[A-Z0-9]{1,8}){1,3}", name)
+    return name if looks else f"<name {index + 1}>"
 
 
 def nearest(name: str, valid: Iterable[str]) -> str | None:
