@@ -169,9 +169,10 @@ def _row(result: Result, text: str, shown: str, provider: str) -> Body:
 def no_results_note(verdict: Verdict, steps: Sequence[Step], query: Query, retry_after_s: int | None) -> str:
     """What the reader of an answer without results should know, and the next useful step."""
     if verdict == "empty":
-        return f"No results: {_names(steps)} searched and found nothing. {_other_words(query)}"
+        looked = _names([step for step in steps if step.answered])
+        return f"No results: {looked} searched and found nothing. {_other_words(query)}"
     again = _again(steps, retry_after_s)
-    failed = ", ".join(f"{step.provider} {step.outcome}" for step in steps if not step.conclusive)
+    failed = ", ".join(f"{step.provider} {step.outcome}" for step in steps if not (step.answered and step.conclusive))
     if verdict == "incomplete":
         looked = _names([step for step in steps if step.answered])
         return (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import anyio
 
-from gateway.steps import Skip, Step
+from gateway.steps import LOW_RELEVANCE, Skip, Step
 
 
 class Audit:
@@ -35,9 +35,15 @@ class Audit:
         self._tell(step)
 
     def end(self, won: Step | None = None) -> None:
-        """Nobody is considered any more. The winner's step, if any, is told, but is not in the chain."""
+        """Nobody is considered any more. The winner's step, if any, is told, but is not in the chain.
+
+        A winner whose results were passed over for better ones, which nobody had, stands there until now.
+        """
         self._asking = None
         if won is not None:
+            passed_over = (won.provider, LOW_RELEVANCE)
+            self._steps = [step for step in self._steps if (step.provider, step.outcome) != passed_over]
+            self._at = len(self._steps)
             self._tell(won)
 
     def __iter__(self) -> Iterator[Step]:

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from gateway import answer, filters, honesty, pace
+from gateway import answer, filters, honesty, pace, relevance
 from gateway.admission import Admission, Visit
 from gateway.audit import Audit
 from gateway.clock import Clock, Deadline
 from gateway.history import History
 from gateway.keys import Candidate, Lane
 from gateway.ledger import Ledger
-from gateway.steps import OFF_SITE, URLS_TOO_LONG, Skip, Step, Walked, skipped, whole_seconds
+from gateway.steps import LOW_RELEVANCE, OFF_SITE, UNRELATED, URLS_TOO_LONG, Skip, Step, Walked, skipped, whole_seconds
 from gateway.stores import StoreUnavailable
 from providers import Draft, Outcome, Query, Reply, Result
 
@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 LOOK_BACK_S = 10.0
 """The longest that a search without results waits for somebody who rests."""
+
+WEAK = "Careful: the results of {} are hardly about the query, and nobody had better ones"
 
 ANOTHER_KEY_HELPS = (Outcome.RATE_LIMITED, Outcome.QUOTA_EXHAUSTED, Outcome.AUTH_FAILURE)
 ANOTHER_ADDRESS_HELPS = (*ANOTHER_KEY_HELPS, Outcome.TIMEOUT, Outcome.NETWORK, Outcome.SERVER_ERROR)
@@ -56,12 +58,18 @@ class Chain:
         return sorted(self.candidates, key=lambda candidate: not honesty.enforced(query, candidate.adapter))
 
     async def walk(self, query: Query, deadline: Deadline, audit: Audit) -> Walked:
-        """Ask one after the other; the first useful reply wins."""
+        """Ask one after the other; the first useful reply wins, or when there is none the best of the weak ones."""
         order = self.order(query)
+        weak: list[_Won] = []
         for candidate in order:
             audit.begin(candidate.name)
             if won := await self._consider(candidate, query, deadline, audit):
-                return _settled(audit, won, query)
+                if not won.is_weak:
+                    return _settled(audit, won, query)
+                weak.append(won)
+                audit.add(_passed_over(won))
+        if weak:
+            return _settled(audit, max(weak, key=lambda each: each.score), query)
         audit.end()  # whoever is cut off while we wait must not hear that the last one is still being asked
         patience_s = min(deadline.left() - 1, LOOK_BACK_S)
         if late := self._worth_waiting_for(audit, patience_s):
@@ -107,6 +115,9 @@ class Chain:
         even_if_resting: bool = False,
     ) -> _Won | None:
         """Try a provider's keys in order: each that is asked in vain leaves a step, or one skip stands for all."""
+        if not (candidate.adapter.speaks(query) or even_if_resting):
+            audit.add(skipped(candidate.name, Skip.LANGUAGE))
+            return None
         skips: list[Step] = []
         was_asked = False
         for lane in candidate.lanes:
@@ -122,8 +133,7 @@ class Chain:
             if done.outcome is Outcome.OK:
                 if (won := _won(candidate, query, done)).rows:
                     return won
-                unusable = URLS_TOO_LONG if won.kept.results else OFF_SITE
-                done = replace(done, outcome=Outcome.NO_RESULTS, detail=unusable)
+                done = replace(done, outcome=Outcome.NO_RESULTS, detail=won.unusable)
             audit.add(_step(candidate, lane, query, done))
             if not _another_lane_helps(candidate, done):
                 break
@@ -223,22 +233,48 @@ def _step(candidate: Candidate, lane: Lane, query: Query, reply: Reply) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class _Won:
+    """A reply with results, and what is left of them. `judged` is None where results count as they come."""
+
     candidate: Candidate
     reply: Reply
     kept: filters.Kept
     rows: tuple[Result, ...]
     too_long: int
+    judged: relevance.Judged | None
+
+    @property
+    def unusable(self) -> str:
+        """Why none is left."""
+        if not self.kept.results:
+            return OFF_SITE
+        return UNRELATED if self.judged is not None and not self.judged.related else URLS_TOO_LONG
+
+    @property
+    def is_weak(self) -> bool:
+        return self.judged is not None and self.judged.level == "low"
+
+    @property
+    def score(self) -> float:
+        return self.judged.score if self.judged is not None else 1.0
 
 
 def _won(candidate: Candidate, query: Query, reply: Reply) -> _Won:
     kept = filters.allowed(filters.unique(reply.results), query)
-    return _Won(candidate, reply, kept, *filters.usable(kept.results))
+    judged = relevance.judge(query, kept.results) if candidate.adapter.sends_unrelated else None
+    rows, too_long = filters.usable(kept.results if judged is None else judged.related)
+    return _Won(candidate, reply, kept, rows, too_long, judged)
+
+
+def _passed_over(won: _Won) -> Step:
+    """The step of a provider whose results are hardly about the query, while the next ones are asked."""
+    return Step(won.candidate.name, LOW_RELEVANCE, f"score {won.score:.2f}", elapsed_ms=won.reply.elapsed_ms)
 
 
 def _settled(audit: Audit, won: _Won, query: Query) -> Walked:
     adapter, reply = won.candidate.adapter, won.reply
     audit.end(won=Step(adapter.name, Outcome.OK.value, elapsed_ms=reply.elapsed_ms))
-    notes = [*reply.notes, *honesty.notes(query, adapter, won.kept)]
+    notes = [WEAK.format(adapter.name)] if won.is_weak else []
+    notes += [*reply.notes, *honesty.notes(query, adapter, won.kept)]
     if won.too_long:
         notes.append(answer.dropped_for_length(won.too_long))
     return Walked(
@@ -249,4 +285,5 @@ def _settled(audit: Audit, won: _Won, query: Query) -> Walked:
         notes=tuple(notes),
         filters=honesty.report(query, adapter, won.kept),
         may_store=adapter.may_store or bool(adapter.settings.options.get("may_store")),
+        relevance=won.judged.level if won.judged is not None else None,
     )

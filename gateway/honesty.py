@@ -12,20 +12,20 @@ def enforced(query: Query, adapter: HTTPProvider) -> bool:
     """Whether the vendor itself is held to the query's hosts."""
     if query.include_domains:
         return adapter.domains >= len(query.include_domains)
-    return not query.exclude_domains or adapter.domains >= 1
+    return not query.exclude_domains or (adapter.domains >= 1 and adapter.leaves_out(query))
 
 
 def report(query: Query, adapter: HTTPProvider, kept: Kept) -> dict[str, Any]:
     """`meta.filters`: who enforced each constraint (`provider`, `gateway`, `nobody`), how many rows were dropped."""
     told: dict[str, Any] = {}
-    for name, hosts, dropped in (
-        ("include_domains", query.include_domains, kept.dropped_include),
-        ("exclude_domains", query.exclude_domains, kept.dropped_exclude),
+    for name, hosts, is_told, dropped in (
+        ("include_domains", query.include_domains, True, kept.dropped_include),
+        ("exclude_domains", query.exclude_domains, adapter.leaves_out(query), kept.dropped_exclude),
     ):
         if hosts:
             # a row that had to be dropped proves that the vendor was not held to the list
-            told[name] = {"by": "provider" if adapter.domains >= len(hosts) and not dropped else "gateway"}
-            told[name]["dropped"] = dropped
+            is_held = is_told and adapter.domains >= len(hosts) and not dropped
+            told[name] = {"by": "provider" if is_held else "gateway", "dropped": dropped}
     if query.freshness:
         told["freshness"] = {"by": "provider" if adapter.enforces_freshness else "nobody", "dropped": 0}
     return told

@@ -26,7 +26,11 @@ def found(walked: Walked, winner: str, query: Query, max_output_chars: int) -> t
         answer=written,
         provider_used=winner,
         note=answer.sentence([*walked.notes, SHORTENED if truncated else ""]),
-        extra={"filters": dict(walked.filters), "truncated": len(written) < len(walked.answer)},
+        extra={
+            "filters": dict(walked.filters),
+            "truncated": len(written) < len(walked.answer),
+            "relevance": walked.relevance,
+        },
     )
     return body, [answer.whole_row(row, winner) for row in walked.rows]
 

@@ -11,10 +11,14 @@ from typing import Any, Literal
 from providers._words import Outcome, Result
 
 Verdict = Literal["found", "empty", "incomplete", "failed"]
+Level = Literal["high", "medium", "low"]
 
 UNGROUNDED = "ungrounded"
 OFF_SITE = "off_site"
+UNRELATED = "unrelated"
 URLS_TOO_LONG = "urls_too_long"
+LOW_RELEVANCE = "low_relevance"
+"""An outcome of ours: there were results, but hardly about what was asked."""
 
 _SKIPPED = "skipped:"
 
@@ -27,6 +31,7 @@ class Skip(StrEnum):
     PROBING = "probing"
     BUDGET_EXHAUSTED = "budget_exhausted"
     STATE_UNAVAILABLE = "state_unavailable"
+    LANGUAGE = "language"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +58,13 @@ class Step:
     @property
     def answered(self) -> bool:
         """Whether this provider honestly looked, and had nothing that could be used."""
-        return self.outcome == Outcome.NO_RESULTS and self.detail != UNGROUNDED
+        return self.outcome == LOW_RELEVANCE or (self.outcome == Outcome.NO_RESULTS and self.detail != UNGROUNDED)
 
     @property
     def conclusive(self) -> bool:
-        """Whether this step proves that this provider has nothing."""
+        """Whether this step proves that this provider has nothing: that holds of one without pages in the language."""
+        if self.skip == Skip.LANGUAGE:
+            return True
         return self.answered and self.detail != URLS_TOO_LONG and (self.detail != OFF_SITE or self.enforced)
 
     def wire(self) -> dict[str, Any]:
@@ -87,16 +94,17 @@ def verdict(steps: Iterable[Step], *, found: bool) -> Verdict:
     chain = list(steps)
     if found:
         return "found"
-    if chain and all(step.conclusive for step in chain):
-        return "empty"
-    return "incomplete" if any(step.answered for step in chain) else "failed"
+    if not any(step.answered for step in chain):
+        return "failed"
+    return "empty" if all(step.conclusive for step in chain) else "incomplete"
 
 
 @dataclass(frozen=True, slots=True)
 class Walked:
     """What one walk came to. `rows` are the winner's, filtered but untrimmed; `winner` is None when nobody won.
 
-    `retry_after_s` is whole seconds until the soonest of those considered can be asked again.
+    `retry_after_s` is whole seconds until the soonest of those considered can be asked again. `relevance` is how much
+    the rows are about the query, where that was judged.
     """
 
     steps: tuple[Step, ...]
@@ -107,3 +115,4 @@ class Walked:
     filters: Mapping[str, Any] = field(default_factory=dict)
     retry_after_s: int | None = None
     may_store: bool = True
+    relevance: Level | None = None

@@ -96,6 +96,8 @@ class HTTPProvider:
     rest_max_s: ClassVar[float | None] = None
     may_store: ClassVar[bool] = True
     """Whether the vendor's terms let results be written to disk."""
+    sends_unrelated: ClassVar[bool] = False
+    """Whether it gives pages about something else rather than none: its results count only when they are related."""
     options: ClassVar[Mapping[str, Option]] = {}
     errors: ClassVar[Sequence[Row]] = ()
     connections: ClassVar[type[Carrier]] = Connections
@@ -158,6 +160,14 @@ class HTTPProvider:
     def fit(self, query: Query) -> tuple[Query, tuple[str, ...]] | None:
         """`query` with its text cut to what the vendor takes, and what to say about it; None when it cannot be done."""
         return _cutting.fit(query, self.limits, self.name)
+
+    def speaks(self, query: Query) -> bool:
+        """Whether the vendor can have pages in the language that `query` is written in."""
+        return True
+
+    def leaves_out(self, query: Query) -> bool:
+        """Whether the vendor, if he can be held to hosts at all, is told which to leave out."""
+        return True
 
     def unmet(self, query: Query) -> Iterator[str]:
         """Notes on what of `query` this vendor cannot be held to."""

@@ -100,6 +100,9 @@ class Qianfan(HTTPProvider):
             body["search_filter"] = wanted
         return httpx2.Request("POST", self.endpoint(), headers={"Authorization": f"Bearer {key}"}, json=body)
 
+    def leaves_out(self, query: Query) -> bool:
+        return False
+
     def unmet(self, query: Query) -> Iterator[str]:
         if query.exclude_domains:
             # a block list exists, under names that differ from page to page

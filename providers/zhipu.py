@@ -93,6 +93,9 @@ class Zhipu(HTTPProvider):
             body["content_size"] = size
         return httpx2.Request("POST", self.endpoint(), headers={"Authorization": f"Bearer {key}"}, json=body)
 
+    def leaves_out(self, query: Query) -> bool:
+        return False
+
     def unmet(self, query: Query) -> Iterator[str]:
         if len(query.include_domains) > 1:
             yield "zhipu: takes a single domain, so it was not told of the list"
