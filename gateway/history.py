@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from gateway.keys import Lane
@@ -37,7 +38,17 @@ class History:
         await self._store.keep(ROOM, lane.provider, value, KEEP_S)
 
     async def last(self, provider: str) -> dict[str, Any] | None:
-        """The last outcome; None when it was never asked."""
+        """The last outcome; None when it was never asked, or something else stands in the place of it."""
         value = await self._store.recall(ROOM, provider)
-        found: dict[str, Any] | None = json.loads(value) if value else None
-        return found
+        return _line(value) if value else None
+
+
+def _line(value: bytes) -> dict[str, Any] | None:
+    with suppress(ValueError):
+        line = json.loads(value)
+        if isinstance(line, dict) and all(isinstance(line.get(name), kind) for name, kind in _MEMBERS.items()):
+            return line
+    return None
+
+
+_MEMBERS = {"outcome": str, "detail": str, "at": int}

@@ -46,9 +46,12 @@ class Ledger:
             await self._enter(lane, reply.left, "reply")
 
     async def of(self, lane: Lane) -> Entry | None:
-        """What the vendor said last; None when he said nothing, or when what he said has been renewed since."""
+        """What the vendor said last; None when he said nothing, or when what he said has been renewed since.
+
+        Something else in the place of it (another program's, another version's) is nothing too.
+        """
         value = await self._store.recall(ROOM, lane.narrow)
-        return Entry(**json.loads(value)) if value else None
+        return _entry(value) if value else None
 
     async def ask(self, candidate: Candidate, lane: Lane) -> Left | Reply:
         """Ask the usage endpoint of a vendor that has one, and remember what it says.
@@ -88,6 +91,15 @@ class Ledger:
         # what has been renewed is no longer so; at least a moment, for a time of nothing is no time to keep anything
         kept_s = QUOTA_MOST_S if left.resets_s is None else min(max(left.resets_s, 1.0), QUOTA_MOST_S)
         await self._store.keep(ROOM, lane.narrow, json.dumps(asdict(entry)).encode(), kept_s)
+
+
+def _entry(value: bytes) -> Entry | None:
+    with suppress(ValueError, TypeError):
+        entry = Entry(**json.loads(value))
+        numbers = (entry.remaining, entry.as_of, *(each for each in (entry.limit, entry.resets_at) if each is not None))
+        if all(isinstance(number, int | float) for number in numbers):
+            return entry
+    return None
 
 
 def wants_usage(candidate: Candidate) -> bool:

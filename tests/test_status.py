@@ -351,3 +351,19 @@ async def test_for_people_it_says_what_the_vendor_has_left_and_how_long_it_lasts
     people = (await command(tmp_path, "status", WEBSEARCH_CONFIG=file)).out
     assert re.search(r"^brave +active +1 used, .*; the vendor says 3 of 2000 left, as of 2\d{3}-", people, re.M)
     assert re.search(r"^ +at today's rate \(1 a day\) the vendor's quota lasts until 2\d{3}-", people, re.M)
+
+
+@pytest.mark.parametrize(
+    "foreign",
+    [b"no JSON", b"[]", b"null", b"\xff", b'{"outcome": 5}', b'{"remaining": "many", "as_of": 1}', b'{"remaining": 1}'],
+)
+async def test_what_another_program_kept_in_the_place_of_ours_is_as_if_nothing_were_there(
+    played: Played, foreign: bytes
+) -> None:
+    async with running(played, ["tavily"]) as gateway:
+        (lane,) = gateway.current.candidates[0].lanes
+        await gateway.store.keep("outcome", "tavily", foreign, 60)
+        await gateway.store.keep("ledger", lane.narrow, foreign, 60)
+        told = await line(gateway, "tavily")
+        assert (told["state"], told["last_outcome"], told["vendor_remaining"]) == ("active", None, None)
+        assert not (await ask(gateway)).is_error
