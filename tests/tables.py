@@ -44,6 +44,7 @@ class Words(NamedTuple):
     relay: str
     filtered: str
     wished: str
+    wide: str
 
 
 ENGLISH = Words(
@@ -75,6 +76,7 @@ ENGLISH = Words(
     relay="{n}; none through a relay",
     filtered="a filter",
     wished="in words",
+    wide="{n}, wide characters count two",
 )
 
 CHINESE = Words(
@@ -95,6 +97,7 @@ CHINESE = Words(
     relay="{n}；经中转时为 0",
     filtered="过滤",
     wished="用文字请求",
+    wide="{n}，汉字算两个",
 )
 
 
@@ -181,6 +184,8 @@ def _query_cap(vendor: type[HTTPProvider], words: Words) -> str:
     limits = vendor.limits
     if limits.query is None:
         return NONE
+    if limits.wide_count_two:
+        return words.wide.format(n=limits.query)
     return words.query.format(n=limits.query, words=limits.words) if limits.words else str(limits.query)
 
 

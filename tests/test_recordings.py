@@ -175,11 +175,11 @@ def test_every_row_of_an_error_table_has_a_recording(provider: str) -> None:
 
 
 @pytest.mark.parametrize("provider", providers.names())
-def test_a_provider_has_recordings_of_every_kind(provider: str) -> None:
+def test_a_provider_has_recordings_of_results_and_of_an_honest_nothing(provider: str) -> None:
     names = [recording["name"] for recording in RECORDINGS[provider]]
     assert len(names) == len(set(names))
-    outcomes = {recording["expect"]["outcome"] for recording in RECORDINGS[provider]}
-    assert outcomes >= {"ok", "no_results", "rate_limited", "timeout", "network", "server_error"}
+    # what no vendor says in words of his own (silence, resets, pages for data) the battery of faults tries on everybody
+    assert {recording["expect"]["outcome"] for recording in RECORDINGS[provider]} >= {"ok", "no_results"}
 
 
 def test_no_recordings_file_belongs_to_nobody() -> None:
