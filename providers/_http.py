@@ -110,6 +110,8 @@ class HTTPProvider:
         self.clock = clock
         self._connections = self.connections(self.settings.proxy, clock)
         self._secrets: dict[str, tuple[str, ...]] = {}
+        self.listener: Callable[[httpx2.Request, Wire | Reply], None] | None = None
+        """Hears of every exchange, secrets included; None: nobody does."""
 
     # -----------------------------------------------------------------------------------------------------------------
     # what a vendor says
@@ -184,6 +186,10 @@ class HTTPProvider:
         query, notes = fitted
         if self.limits.results is not None:
             query = replace(query, max_results=min(query.max_results, self.limits.results))
+        return self.unfitted(query, key, notes)
+
+    def unfitted(self, query: Query, key: str, notes: tuple[str, ...] = ()) -> Draft | Reply:
+        """What would be sent for `query` as it stands, be it something that the vendor must refuse."""
         try:
             request = self.request(query, key)
         except (httpx2.InvalidURL, ValueError):
@@ -229,7 +235,10 @@ class HTTPProvider:
 
     async def exchange(self, request: httpx2.Request) -> Wire | Reply:
         """Put `request` on the wire; the reply as it arrived, or what kept it from arriving."""
-        return await self._connections.exchange(request)
+        arrived = await self._connections.exchange(request)
+        if self.listener is not None:
+            self.listener(request, arrived)
+        return arrived
 
     def open(self) -> None:
         """Load certificates and make ready for connections, so that no search has to wait for it."""
