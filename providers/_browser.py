@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, urljoin, urlsplit
 
 import httpx2
 from selectolax.lexbor import LexborHTMLParser
@@ -30,7 +31,7 @@ from providers._transport import (
     network_failure,
     system_error,
 )
-from providers._wire import Unreadable, Wire
+from providers._wire import Unreadable, Wire, header_map
 from providers._words import Reply
 
 if TYPE_CHECKING:
@@ -102,8 +103,7 @@ class BrowserConnections:
         if not response.status_code:
             # the session was closed under the transfer
             return CUT_SHORT
-        received = {name.lower(): value for name, value in response.headers.items() if value is not None}
-        return Wire(response.status_code, received, bytes(body), self._clock())
+        return Wire(response.status_code, header_map(response.headers.multi_items()), bytes(body), self._clock())
 
     async def aclose(self) -> None:
         session, self._session = self._session, None
@@ -226,6 +226,28 @@ def curl_failure(error: CurlError, has_proxy: bool) -> Reply:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # pages
+
+
+def leads_to(wire: Wire, base: str, site: str | None = None) -> SplitResult | None:
+    """Where the `Location` of a reply leads, seen from `base`; None when there is none that can be read.
+
+    With `site` only one counts that leads there, or to the host of `base`.
+    """
+    location = wire.headers.get("location")
+    if location is None:
+        return None
+    try:
+        target = urlsplit(urljoin(base, location.strip()))
+    except ValueError:
+        return None
+    stays = site is None or is_of(target.hostname, site, urlsplit(base).hostname or site)
+    return target if target.hostname and stays else None
+
+
+def is_of(host: str | None, *sites: str) -> bool:
+    """Whether `host` is one of `sites`, or below one."""
+    return host is not None and any(host == site or host.endswith(f".{site}") for site in sites)
+
 
 MAX_DEPTH = 4000
 """Open elements a page may have inside each other. The parser's time grows with the square of them: 20,000 take 8 s."""

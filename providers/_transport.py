@@ -14,7 +14,7 @@ from typing import Protocol
 import anyio
 import httpx2
 
-from providers._wire import Wire
+from providers._wire import Wire, header_map
 from providers._words import Outcome, Reply
 
 MAX_BODY = 2 * 1024 * 1024
@@ -159,8 +159,7 @@ class Connections:
             return at_proxy(reply) if leg.has_failed else reply
         finally:
             await self._leave(line, is_whole)
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        return Wire(response.status_code, headers, bytes(body), self._clock())
+        return Wire(response.status_code, header_map(response.headers.multi_items()), bytes(body), self._clock())
 
     async def _leave(self, line: _Line, is_whole: bool) -> None:
         """One exchange fewer on `line`. After one that did not end with a whole reply nobody new comes to it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 _NO_CHARSETS = frozenset({"unicode-escape", "raw-unicode-escape", "idna", "punycode"})
@@ -15,9 +15,27 @@ class Unreadable(ValueError):  # noqa: N818 -- it says what a body is
     """A body is not what its vendor sends. Never leaves this package."""
 
 
+def header_map(pairs: Iterable[tuple[str, str | None]]) -> dict[str, str]:
+    """Headers as `Wire` has them: lower-case names, the values of one name joined by commas, of cookies by line breaks.
+
+    The date in a cookie has a comma of its own; no header has a line break.
+    """
+    joined: dict[str, str] = {}
+    for name, value in pairs:
+        name = name.lower()
+        if value is not None:
+            glue = "\n" if name == "set-cookie" else ", "
+            joined[name] = f"{joined[name]}{glue}{value}" if name in joined else value
+    return joined
+
+
+MAX_COOKIE = 4096
+"""Characters of a cookie that clients keep at least (RFC 6265, section 6.1); a longer one is not sent back."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A reply as it arrived. Header names are lower case; `now` is the arrival, seconds since the epoch."""
+    """A reply as it arrived. `headers` as `header_map` makes them; `now` is the arrival, seconds since the epoch."""
 
     status: int
     headers: Mapping[str, str]
@@ -38,6 +56,17 @@ class Wire:
             return self.body.decode(charset, "replace")
         except (LookupError, ValueError):
             return self.body.decode("utf-8", "replace")
+
+    @property
+    def cookies(self) -> tuple[str, ...]:
+        """`name=value` of each cookie that the reply sets, in its order; what cannot be sent back is left out."""
+        pairs = {}
+        for line in self.headers.get("set-cookie", "").split("\n"):
+            pair = line.partition(";")[0].strip()
+            name, is_pair, _ = pair.partition("=")
+            if name.strip() and is_pair and pair.isascii() and pair.isprintable() and len(pair) <= MAX_COOKIE:
+                pairs[name.strip()] = pair
+        return tuple(pairs.values())
 
     @property
     def is_page(self) -> bool:
