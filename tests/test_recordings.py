@@ -1,7 +1,8 @@
 """Every provider against what its vendor really says: tests/recordings/<provider>.json.
 
 A recording is one reply (`status`, `headers`, `body` as text; or `transport`, when none came), the moment it arrived
-(`now`), the face of a provider that has two (`route`), and what it means (`expect`). In `expect`, a `retry_after_s`
+(`now`), the face of a provider that has two (`route`), whether it is that of the page visited before the search
+(`step`), and what it means (`expect`). In `expect`, a `retry_after_s`
 of null means that the vendor named no usable time, `results` names the fields under test of each row, and a null
 `published` that no date may be invented.
 """
@@ -24,16 +25,18 @@ from hypothesis import strategies as st
 import providers
 from providers import Outcome, Reply, Settings, Wire
 from providers._transport import transport_failure
+from providers._visiting import VisitingProvider
 
 FOLDER = Path(__file__).parent / "recordings"
 NOW = datetime.fromisoformat("2026-11-30T12:00:00+00:00").timestamp()
 
 NEEDED = {"name", "status", "headers", "body", "expect", "confidence", "source"}
-KEYS = NEEDED | {"transport", "route", "now"}
+KEYS = NEEDED | {"transport", "route", "step", "now"}
 EXPECT_KEYS = {"outcome", "retry_after_s", "results"}
 RESULT_KEYS = {"title", "url", "snippet", "content", "published"}
 CONFIDENCE = {"documented", "SDK-source", "user-reported", "inferred"}
 ROUTES = {"chat"}
+STEPS = {"first"}
 
 Recording = dict[str, Any]
 
@@ -89,7 +92,13 @@ def reading(provider: str, recording: Recording) -> Reply:
         body=(recording["body"] or "").encode("utf-8", "surrogatepass"),
         now=moment(recording),
     )
-    return providers.find(provider)(settings_for(recording), clock=lambda: moment(recording)).read(wire)
+    adapter = providers.find(provider)(settings_for(recording), clock=lambda: moment(recording))
+    if "step" not in recording:
+        return adapter.read(wire)
+    assert isinstance(adapter, VisitingProvider)
+    first = adapter.read_first(wire)
+    assert isinstance(first, Reply), "the search goes on: it has come to nothing yet"
+    return first
 
 
 @pytest.mark.parametrize(("provider", "recording"), EACH)
@@ -135,7 +144,7 @@ def damaged(value: Any, random: Random) -> Any:
 @pytest.mark.parametrize("provider", providers.names())
 @given(random=st.randoms(use_true_random=False))
 def test_a_damaged_reply_still_has_a_meaning(provider: str, random: Random) -> None:
-    recording = random.choice([each for each in RECORDINGS[provider] if each["body"]])
+    recording = random.choice([each for each in RECORDINGS[provider] if each["body"] and "step" not in each])
     try:
         body = json.dumps(damaged(json.loads(recording["body"]), random))
     except ValueError:
@@ -162,6 +171,7 @@ def test_a_recording_has_no_key_that_nobody_reads(provider: str, recording: Reco
     assert recording["expect"]["outcome"] in set(Outcome)
     assert recording["confidence"] in CONFIDENCE
     assert recording.get("route", "chat") in ROUTES
+    assert recording.get("step", "first") in STEPS
     assert ("transport" in recording) == (recording["status"] is None)
     for fields in recording["expect"]["results"] or []:
         assert fields
