@@ -113,10 +113,36 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--json", action="store_true")
     explain.set_defaults(run=commands.explain)
 
+    login = listed.add_parser("login", help="log in with an account that a vendor takes in place of a key")
+    login.add_argument("provider", metavar="PROVIDER", help="grok")
+    login.add_argument("--no-browser", action="store_true", help="only print the address to be opened")
+    login.add_argument(
+        "--port",
+        type=_as_configured(digits(0, 65535)),
+        help="port on this machine that the browser comes back to (default: the one known at the vendor)",
+    )
+    login.set_defaults(run=_login("login"))
+
+    logout = listed.add_parser("logout", help="forget that login, and have the vendor forget it")
+    logout.add_argument("provider", metavar="PROVIDER", help="grok")
+    logout.set_defaults(run=_login("logout"))
+
     token = listed.add_parser("token", help="make a new bearer token")
     token.add_argument("what", choices=("new",))
     token.set_defaults(run=commands.token)
     return parser
+
+
+def _login(name: str) -> Callable[[argparse.Namespace], int]:
+    """The command `name` of a module that only it needs."""
+
+    def run(asked: argparse.Namespace) -> int:
+        from gateway import login
+
+        command: Callable[[argparse.Namespace], int] = getattr(login, name)
+        return command(asked)
+
+    return run
 
 
 def _as_configured(kind: Kind[T]) -> Callable[[str], T]:

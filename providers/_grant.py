@@ -196,17 +196,20 @@ def prepare(file: Path) -> None:
 
     Only under the lock, as `write`.
     """
-    draft = _draft_of(file)
+    os.close(_opened(_draft_of(file)))
+    _draft_of(file).unlink()
+
+
+def _opened(draft: Path) -> int:
     draft.unlink(missing_ok=True)  # of one who was killed
-    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    return os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
 
 def write(file: Path, grant: Grant) -> None:
     """Put `grant` into `file`, for the user alone from the first moment; whole, or not at all. Raises OSError."""
-    prepare(file)
     draft = _draft_of(file)
     try:
-        with draft.open("wb") as opened:
+        with open(_opened(draft), "wb") as opened:
             opened.write(json.dumps(asdict(grant), indent=1).encode())
             opened.flush()
             os.fsync(opened.fileno())
