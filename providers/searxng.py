@@ -24,9 +24,18 @@ ADDRESS_HINT = (
     "SEARXNG_URL gave a web page instead of JSON: check that it is the instance's own address and that json is in "
     "search.formats of its settings.yml; its limiter also sends clients it suspects to its front page"
 )
+LANGUAGE_HINT = (
+    "SearXNG knows no such language: options.language of searxng must be all, auto, or a code such as de or pt-BR"
+)
+
+NOBODY_ASKED = "SearXNG asked none of its engines: none of those chosen can do what was asked, such as a time range"
+"""What an empty answer means in which no engine answered and none failed."""
 
 COMMAND = re.compile(r"(?<!\S)(?:[!:]+|<(?=\d))")
 """At the start of any word: `!` picks engines or leaves for another site, `:` picks a language, `<3` a time limit."""
+
+ANSWERED = re.compile(r"\btotal_\d+_")
+"""In SearXNG's Server-Timing, beside `total` and `render`: one for each engine that answered, be it with nothing."""
 
 BLOCKED = {"too many requests", "captcha", "access denied"}
 
@@ -48,6 +57,7 @@ class SearXNG(HTTPProvider):
     errors = (
         Row(403, Outcome.REQUEST_ERROR, setup=True, hint=JSON_HINT),  # abort(403) unless format is in search.formats
         Row(401, Outcome.AUTH_FAILURE),  # basic auth of a reverse proxy
+        Row(400, Outcome.REQUEST_ERROR, phrase="for parameter language", setup=True, hint=LANGUAGE_HINT),
         Row(400, Outcome.REQUEST_ERROR),  # No query; Invalid value X for parameter Y
         Row(404, Outcome.REQUEST_ERROR, setup=True, hint=ADDRESS_HINT),  # inferred: a wrong base path
         Row(500, Outcome.SERVER_ERROR),  # search error, in the instance's language
@@ -59,6 +69,8 @@ class SearXNG(HTTPProvider):
         Row(200, Outcome.RATE_LIMITED, code="all engines blocked"),
         Row(200, Outcome.TIMEOUT, code="all engines timed out"),
         Row(200, Outcome.SERVER_ERROR, code="engines failed"),
+        # nor when it skips every engine without a word, as it does with those that cannot search by time
+        Row(200, Outcome.REQUEST_ERROR, code="no engine asked"),
     )
 
     def fit(self, query: Query) -> tuple[Query, tuple[str, ...]] | None:
@@ -85,7 +97,9 @@ class SearXNG(HTTPProvider):
             # its limiter refuses clients that do not look like a browser, and counts JSON asked for by GET
             "Accept": "application/json, text/html;q=0.5",
             "Accept-Encoding": "gzip, deflate",
-            "Accept-Language": "en",  # engines' reasons come in this language
+            # blank is refused; a language would be the one that is searched in, where the instance has none of its own;
+            # with none to choose from, engines' reasons are in English
+            "Accept-Language": "*",
             **basic_auth(address),
         }
         return httpx2.Request("POST", self.endpoint(address), headers=headers, data=fields)
@@ -102,8 +116,11 @@ class SearXNG(HTTPProvider):
 
     def said(self, wire: Wire, body: object) -> Said:
         if body is None:
-            return Said(("a page",) if wire.is_page else (), plain_text(wire.text[:500]))
-        if not member(body, "results") and (failing := _unresponsive(body)):
+            begins = wire.text[:500]
+            return Said(("a page",) if wire.is_page else (), plain_text(begins.rpartition("<")[0] or begins))
+        if member(body, "results"):
+            return super().said(wire, body)
+        if failing := _unresponsive(body):
             reasons = {reason for _, reason in failing}
             code = (
                 "all engines blocked"
@@ -113,7 +130,15 @@ class SearXNG(HTTPProvider):
                 else "engines failed"
             )
             return Said((code,), ", ".join(f"{engine}: {reason}" for engine, reason in failing))
+        if isinstance(member(body, "results"), list) and _nobody_answered(wire):
+            return Said(("no engine asked",), NOBODY_ASKED)
         return super().said(wire, body)
+
+
+def _nobody_answered(wire: Wire) -> bool:
+    """Whether SearXNG's own times say that no engine answered. A proxy may leave the header out: then nobody knows."""
+    times = wire.headers.get("server-timing", "")
+    return "render;dur=" in times and not ANSWERED.search(times)
 
 
 def _unresponsive(body: object) -> Sequence[tuple[str, str]]:
