@@ -12,7 +12,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check demo bench chaos lock conformance hosts clients clean
+.PHONY: help serve test check demo bench chaos lock conformance hosts clients searxng clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -59,6 +59,9 @@ hosts: $(VENV)/testing ## Try other SDKs' clients, unmodified (needs npm)
 
 clients: $(VENV)/testing ## Try the vendors' own clients on our recordings
 	$(BIN)/python -m tests.hosts.clients
+
+searxng: $(VENV)/testing ## Try a real SearXNG (SEARXNG_PYTHON: a Python in which it is installed)
+	$(BIN)/python -m tests.hosts.searxng $(SEARXNG_PYTHON)
 
 lock: $(VENV)/made ## Write the lock files anew
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
