@@ -183,6 +183,8 @@ class HTTPProvider:
         fitted = self.fit(query)
         if fitted is None:
             return Reply(Outcome.REQUEST_ERROR, detail="query_too_long beside its site: operators", row="nothing sent")
+        if not self.keys_are_addresses and not (key.isascii() and key.isprintable()):
+            return UNSENDABLE  # in an address it would go out, in other signs
         query, notes = fitted
         if self.limits.results is not None:
             query = replace(query, max_results=min(query.max_results, self.limits.results))
