@@ -96,7 +96,7 @@ def _spoken(replies: Sequence[Any], parts: Sequence[Any]) -> Found:
 # what the clients' errors mean
 
 
-BY_STATUS = "the client goes by the status, whoever sent the page"
+BY_STATUS = "the client goes by the status, whoever sent the body"
 ELSEWHERE = "the client looks for the vendor's sentence in another place only"
 UNGROUNDED = "to the client a text without sources is an answer"
 STRANGE = "some relays' own form of a stream, which OpenAI's client cannot read"
@@ -146,10 +146,18 @@ CLIENTS = {
             firecrawl_errors.InternalServerError: ("server_error",),
             firecrawl_errors.FirecrawlError: ("server_error", "timeout", "request_error"),  # by status alone
             requests.Timeout: ("timeout",),
+            requests.ConnectionError: ("network",),
             requests.JSONDecodeError: ("server_error",),
         },
         str,
-        {},
+        {
+            "page_403": BY_STATUS,
+            "plain_403": BY_STATUS,
+            "scrape_timeout_500": "the client knows two of the scrape codes, and not this one",
+            "ok_v1_list": "the shape of the first version, which this client asks nobody for",
+            "no_results_v2_null_web": "a null list breaks the client: the vendor hardly sends one",
+            "data_of_another_kind": "the client looks into whatever it gets",
+        },
     ),
     "grok": Client(
         "openai",
@@ -163,6 +171,7 @@ CLIENTS = {
             openai.BadRequestError: ("request_error", "auth_failure"),  # xAI says 400 to a wrong key
             openai.InternalServerError: ("server_error", "timeout"),
             openai.APITimeoutError: ("timeout",),
+            openai.APIConnectionError: ("network",),
             openai.APIStatusError: ("request_error",),
             openai.APIError: FAILURES,  # an error event inside a stream
         },

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from tests.hosts.running import ROOT, locked
-from tests.vendors import Play, Played, Request, played_names, recording, success
+from tests.vendors import Play, Played, Request, recording, success
 from tests.vendors.plays import RECORDINGS
 
 HERE = Path(__file__).parent
@@ -56,11 +56,11 @@ async def ask(python: Path, vendors: list[str]) -> int:
 
 
 def main() -> int:
-    vendors = [name for name in VENDORS if name in played_names()]
+    vendors = [name for name in VENDORS if recorded(name) or name == "grok_relay"]
     failed = asyncio.run(ask(locked("clients", HERE / "clients.lock"), vendors))
     for name in VENDORS:
         if name not in vendors:
-            print(f"not run: {name}: nobody plays it yet")
+            print(f"not run: {name}: it has no recordings")
     print("not run: xai-sdk: it speaks gRPC; xAI's HTTP interface is OpenAI's, and openai was run")
     return failed
 
