@@ -113,6 +113,13 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("--json", action="store_true")
     explain.set_defaults(run=commands.explain)
 
+    probe = listed.add_parser("probe", help="ask one vendor four questions, and record what he says")
+    probe.add_argument("provider", metavar="PROVIDER")
+    probe.add_argument("--out", metavar="FOLDER", default=".", help="folder for the recordings (default: this one)")
+    probe.add_argument("--yes", action="store_true", help="go on without asking; what it spends is told first")
+    probe.add_argument("--json", action="store_true")
+    probe.set_defaults(run=commands.probe)
+
     login = listed.add_parser("login", help="log in with an account that a vendor takes in place of a key")
     login.add_argument("provider", metavar="PROVIDER", help="grok")
     login.add_argument("--no-browser", action="store_true", help="only print the address to be opened")

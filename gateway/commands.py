@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 import anyio
 
@@ -23,6 +23,9 @@ from gateway.settings import serving_refusal
 
 FOUND, EMPTY, USAGE, UNANSWERED = 0, 1, 2, 3
 """Exit codes of `search`; every command uses 2 for wrong usage and faulty configuration."""
+
+UNEXPECTED = 1
+"""Exit code of `probe` when not everything was answered as it should be."""
 
 
 def complain(what: str, lines: Sequence[str]) -> None:
@@ -254,6 +257,76 @@ def _saved_reply(asked: argparse.Namespace) -> Any:
         moment = datetime.fromisoformat(asked.now)
         now = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     return Wire(int(asked.status), headers, body, now)
+
+
+def probe(asked: argparse.Namespace) -> int:
+    """Ask one vendor four questions, and keep what he says as recordings."""
+    from pathlib import Path
+
+    from gateway import probing
+
+    config = loaded()
+    if config.errors:
+        return USAGE
+    if why := probing.refusal(config, asked.provider):
+        complain("nobody is asked", [why])
+        return USAGE
+    said = sys.stderr if asked.json else sys.stdout
+
+    async def planned() -> probing.Plan:
+        async with probing.opened(config, asked.provider) as probe:
+            return await probe.plan()
+
+    async def run(path: Path) -> bool:
+        told: list[dict[str, Any]] = []
+        async with probing.opened(config, asked.provider) as probe:
+            with probing.RecordingsFile(path) as file:
+                async for each in probe.ask():
+                    recorded = probe.record(each)
+                    if recorded.entry is not None:
+                        file.add(recorded.entry)
+                    told.append(probing.data(each) | {"remarks": list(recorded.remarks)})
+                    for line in (probing.line(each), *(f"{'':<14} {remark}" for remark in recorded.remarks)):
+                        print(line, file=said, flush=True)
+        written = str(path) if file.holds_something else None
+        as_expected = all(each["as_expected"] or each["left_out"] for each in told)
+        if asked.json:
+            summary = {"provider": asked.provider, "as_expected": as_expected, "file": written, "requests": told}
+            print(json.dumps(summary, ensure_ascii=False))
+        else:
+            wrote = f"{path}: read it before you give it to anybody" if written else "nothing was recorded"
+            print(f"\n{wrote}")
+        return as_expected
+
+    try:
+        path = probing.free_name(Path(asked.out), asked.provider)
+    except probing.Unwritable as why_not:
+        complain("nobody is asked", [str(why_not)])
+        return USAGE
+    plan = anyio.run(planned)
+    print(*plan.lines, f"The recordings go into {path}.", sep="\n", file=said, flush=True)
+    if plan.refusal:
+        complain("nothing is sent", [plan.refusal])
+        return UNEXPECTED
+    if not asked.yes and (code := _no_leave(said)) is not None:
+        return code
+    try:
+        return FOUND if anyio.run(run, path) else UNEXPECTED
+    except probing.Unwritable as why_not:
+        complain("the recordings cannot be written", [str(why_not)])
+        return UNEXPECTED
+
+
+def _no_leave(said: TextIO) -> int | None:
+    """Ask whether to go on: None, or the exit code of a command that does not."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        complain("nothing is sent", ["there is nobody to ask whether to go on; with --yes it does"])
+        return USAGE
+    print("go on? [y/N] ", end="", file=said, flush=True)
+    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        return None
+    print("nothing is sent", file=said)
+    return UNEXPECTED
 
 
 def token(asked: argparse.Namespace) -> int:
