@@ -87,6 +87,8 @@ class Wikipedia(HTTPProvider):
         return None
 
     def request(self, query: Query, key: str) -> httpx2.Request:
+        if self._fault() is not None:  # by whatever way it came here
+            raise ValueError("unfit options")
         fields = {
             "action": "query",
             "list": "search",

@@ -266,6 +266,8 @@ def test_nothing_else_may_stand_in_a_language_and_then_nothing_is_sent(language:
     reply = refusal("wikipedia", Query("kelp"), base, language=language)
     assert (reply.outcome, reply.setup) == (Outcome.REQUEST_ERROR, True)
     assert "options.language" in reply.hint
+    with pytest.raises(ValueError, match="unfit options"):
+        provider("wikipedia", base, language=language).request(Query("kelp"), "")
 
 
 def test_wikipedia_is_told_who_asks() -> None:
