@@ -208,14 +208,13 @@ def config(asked: argparse.Namespace) -> int:
 
 def explain(asked: argparse.Namespace) -> int:
     """What a saved vendor reply means."""
-    import providers
     from gateway import explain
     from gateway.keys import candidate
 
-    if asked.provider not in providers.names():
-        complain(f"no provider is called {asked.provider!r}", [f"there are: {', '.join(providers.names())}"])
-        return USAGE
     config = load(os.environ)
+    if asked.provider not in config.names:
+        complain(f"no provider is called {asked.provider!r}", [f"there are: {', '.join(config.names)}"])
+        return USAGE
     settings = next(each for each in config.providers if each.name == asked.provider)
     as_if = candidate(replace(settings, keys=settings.keys or ("",)), config.defaults.cooldown_default_s, time.time)
     adapter, tuning = as_if.adapter, as_if.lanes[0].tuning

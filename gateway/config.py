@@ -18,7 +18,7 @@ from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from gateway import addresses, credentials, lineup
+from gateway import addresses, credentials, declared, lineup
 from gateway.credentials import Variables
 from gateway.settings import (
     CacheSettings,
@@ -105,7 +105,9 @@ def load(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) 
     variables = Variables(environ, findings)
     file = _file(variables, platform)
     top = Section("", file.content, findings)
-    names = lineup.credential_names()
+    written = top.raw("providers")
+    tables = declared.tables(written, findings)
+    names = lineup.credential_names(tables)
     section = top.section("credentials")
     variables.add(section, names)
     section.close()
@@ -116,7 +118,7 @@ def load(environ: Mapping[str, str] = os.environ, platform: str = sys.platform) 
         source=one_line(str(file.path)) if file.path else None,
         network=network,
         defaults=defaults,
-        providers=lineup.read(top.raw("providers"), variables, network, defaults, state),
+        providers=lineup.read(written, tables, variables, network, defaults, state),
         cache=_cache(top.section("cache")),
         state=state,
         server=_server(top.section("server"), variables),

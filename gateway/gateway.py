@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import anyio
 
-import providers
 from gateway import answer, cache, clients, landing, query, status
 from gateway.answer import Body
 from gateway.audit import Audit
@@ -29,6 +28,7 @@ from gateway.stores import StoreUnavailable
 from gateway.stores.memory import MemoryStore
 from gateway.stores.opening import open_store
 from gateway.tally import Run, Tally
+from providers import Query
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ class Gateway:
             faults = "; ".join(config.errors)
             words = f"Search failed: the gateway's configuration is faulty, so nobody was asked: {faults}"
             return Answer(landing.failed(answer.gateway_step("config_error", config.errors[0]), words), is_error=True)
-        asked = query.read(arguments, debug=config.debug, provider_names=providers.names())
+        asked = query.read(arguments, debug=config.debug, provider_names=config.names)
         if asked.query.include_content:
             asked = replace(asked, notes=(*asked.notes, NO_PAGES))
         if (refusal := await clients.admit(self.store, config, client, self.clock.wall())) is not None:
@@ -224,7 +224,7 @@ class Gateway:
             await current.leave()
 
     async def _keep(
-        self, current: Configured, asked: providers.Query, walked: Walked, cache_name: str | None, client: str
+        self, current: Configured, asked: Query, walked: Walked, cache_name: str | None, client: str
     ) -> Body:
         """Build the answer of a walk once, for all its callers, and keep what may be kept."""
         if walked.winner is None:

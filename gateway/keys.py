@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from gateway.policy import Tuning
 from gateway.settings import ProviderSettings
-from providers import HTTPProvider, Settings, find
+from providers import HTTPProvider, Settings
 from providers._words import Budget
 
 
@@ -67,7 +67,7 @@ class Candidate:
 
 def candidate(settings: ProviderSettings, cooldown_default_s: float, clock: Callable[[], float]) -> Candidate:
     """A configured provider, ready to be asked. `clock` gives seconds since the epoch."""
-    vendor = find(settings.name)
+    vendor = settings.vendor
     adapters = {
         proxy: vendor(Settings(settings.base_url, settings.address, proxy, settings.options, settings.account), clock)
         for proxy in dict.fromkeys(settings.proxy_for(key) for key in settings.keys)

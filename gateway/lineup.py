@@ -6,10 +6,11 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
-import providers
 from gateway import accounts, credentials
 from gateway.credentials import Variables
+from gateway.declared import MEMBER, Tables, Vendors, vendors
 from gateway.settings import Defaults, Network, ProviderSettings, StateSettings
 from providers import HTTPProvider
 from providers._budgets import budget, is_zone
@@ -50,40 +51,41 @@ class Tuning:
     vendor_usage_every_s: float = 0.0
 
 
-def credential_names() -> tuple[str, ...]:
-    """Every variable that some provider's key or address may stand in."""
-    classes = [providers.find(name) for name in providers.names()]
+def credential_names(tables: Tables = MappingProxyType({})) -> tuple[str, ...]:
+    """Every variable that some provider's key or address may stand in, those of `tables` among them."""
+    classes = vendors(tables).values()
     found = [name for each in classes for name in (each.credential, each.shared_credential, each.address_variable)]
     return tuple(dict.fromkeys(name for name in found if name))
 
 
 def read(
-    written: object, variables: Variables, network: Network, defaults: Defaults, state: StateSettings
+    written: object, tables: Tables, variables: Variables, network: Network, defaults: Defaults, state: StateSettings
 ) -> tuple[ProviderSettings, ...]:
     """Every provider there is, those of the chain first and in its order.
 
-    `written` is the file's `providers`; logins lie beside the `state`. A time limit is the provider's own, else
-    what its class declares, else `defaults.timeout_ms`.
+    `written` is the file's `providers`, and `tables` are those that it declares; logins lie beside the `state`. A time
+    limit is the provider's own, else what its class declares, else `defaults.timeout_ms`.
     """
     findings = variables.findings
-    tunings = _tunings(written, findings)
-    order = _order(written, tunings, variables)
+    known = vendors(tables)
+    tunings = _tunings(written, known, findings)
+    order = _order(written, tunings, known, variables)
     listed = order if order is not None else ()
     found = {
-        name: _settings(providers.find(name), tunings.get(name), name in listed, variables, network, defaults, state)
-        for name in providers.names()
+        name: _settings(vendor, tunings.get(name), name in listed, variables, network, defaults, state)
+        for name, vendor in known.items()
     }
-    chain = order if order is not None else _built_in(found)
+    chain = order if order is not None else _built_in(found, known)
     rest = (name for name in found if name not in chain)
-    return tuple(replace(found[name], in_chain=name in chain) for name in (*chain, *rest))
+    return tuple(replace(found[name], in_chain=name in chain, table=tables.get(name)) for name in (*chain, *rest))
 
 
-def _built_in(found: Mapping[str, ProviderSettings]) -> tuple[str, ...]:
+def _built_in(found: Mapping[str, ProviderSettings], known: Vendors) -> tuple[str, ...]:
     return tuple(
         name
         for joins in ("built_in", "last_resort")
         for name, settings in found.items()
-        if settings.keys and providers.find(name).joins == joins
+        if settings.keys and known[name].joins == joins
     )
 
 
@@ -91,7 +93,9 @@ def _built_in(found: Mapping[str, ProviderSettings]) -> tuple[str, ...]:
 # names and order
 
 
-def _order(written: object, tunings: Mapping[str, Tuning], variables: Variables) -> tuple[str, ...] | None:
+def _order(
+    written: object, tunings: Mapping[str, Tuning], known: Vendors, variables: Variables
+) -> tuple[str, ...] | None:
     """The names that the operator listed; None when he listed none and the built-in order holds."""
     findings = variables.findings
     variable = variables.plain("WEBSEARCH_PROVIDERS")
@@ -104,7 +108,7 @@ def _order(written: object, tunings: Mapping[str, Tuning], variables: Variables)
     if not written_names:
         findings.wrong(variable.place, "names nobody")
     for name in written_names:
-        if not _is_known(name, variable.place, findings):
+        if not _is_known(name, variable.place, known, findings):
             continue
         if name in names:
             findings.wrong(variable.place, f"names '{name}' more than once")
@@ -114,34 +118,35 @@ def _order(written: object, tunings: Mapping[str, Tuning], variables: Variables)
     return tuple(names)
 
 
-def _is_known(name: str, place: str, findings: Findings) -> bool:
-    if name in providers.names():
+def _is_known(name: str, place: str, known: Vendors, findings: Findings) -> bool:
+    if name in known:
         return True
-    hint = did_you_mean(name, providers.names()) or ""
-    valid = ", ".join(providers.names())
+    hint = did_you_mean(name, known) or ""
+    valid = ", ".join(known)
     findings.wrong(place, f"no provider is called {printable_name(name)}{hint or ';'} valid names: {valid}")
     return False
 
 
-def _tunings(written: object, findings: Findings) -> dict[str, Tuning]:
+def _tunings(written: object, known: Vendors, findings: Findings) -> dict[str, Tuning]:
     if written is not None and not isinstance(written, list):
         findings.wrong("providers", "must be a list of objects, each with a name")
         return {}
     found: dict[str, Tuning] = {}
     for index, item in enumerate(written if isinstance(written, list) else []):
         name = item.get("name") if isinstance(item, dict) else None
-        known = name if isinstance(name, str) and name in providers.names() else None
-        section = Section(f"providers[{known or index}]", item, findings)
+        named = name if isinstance(name, str) and name in known else None
+        section = Section(f"providers[{named or index}]", item, findings)
         if isinstance(item, dict):
-            if section.take("name", text, "") and known is None:
-                _is_known(str(name), section.at("name"), findings)
+            # (what is wrong with the name of a declared one has been told)
+            if section.take("name", text, "") and named is None and not section.names(MEMBER):
+                _is_known(str(name), section.at("name"), known, findings)
             elif not name:
                 findings.wrong(section.at("name"), "is missing")
-        tuning = _tuning(section, providers.find(known) if known else None)
-        if known in found:
+        tuning = _tuning(section, known[named] if named else None)
+        if named in found:
             findings.wrong(section.place, "is listed more than once")
-        elif known:
-            found[known] = tuning
+        elif named:
+            found[named] = tuning
     return found
 
 
@@ -163,6 +168,7 @@ def _tuning(section: Section, vendor: type[HTTPProvider] | None) -> Tuning:
         cooldown_max_s=section.take("cooldown_max_s", number, None),
         vendor_usage_every_s=section.take("vendor_usage_every_s", _usage_every_s(section, vendor), 0.0),
     )
+    section.raw(MEMBER)
     section.close()
     return tuning
 

@@ -16,7 +16,6 @@ from gateway.commands import USAGE, complain, loaded
 from gateway.doors.listening import ListenError, listeners
 from gateway.reloading import read_again, reload, with_options
 from gateway.settings import Config
-from providers import find
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +65,7 @@ async def begin_shared(config: Config) -> bool:
         for warning in opened.warnings:
             log.warning("%s", warning)
         rest_s = config.defaults.cooldown_default_s
-        known = [lane for each in config.chain for lane in lanes(find(each.name), each, rest_s)]
+        known = [lane for each in config.chain for lane in lanes(each.vendor, each, rest_s)]
         if opened.clears_auth:
             with suppress(StoreUnavailable):
                 await Cooldowns(opened.store, now).forgive(known)

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from gateway import addresses
+from providers import HTTPProvider, find
+from providers._declared import declare
+from providers._tables import Table
 from providers._words import Budget
 
 
@@ -87,7 +90,8 @@ class ProviderSettings:
     `keys` is empty when it is not configured (a provider that needs no key has one empty key). `proxy` is already
     decided for this provider's host; where keys are addresses each has its own in `proxies`, because one may be in this
     house and the next on the internet. Times are in the unit their name ends in. `account` is the file of a login that
-    is used (as the first of the keys); `login` says of a provider that takes one how that is, for people.
+    is used (as the first of the keys); `login` says of a provider that takes one how that is, for people. `table` is
+    what the operator declared it with, if he did.
     """
 
     name: str
@@ -107,6 +111,12 @@ class ProviderSettings:
     proxies: Mapping[str, str | None] = field(default_factory=dict, repr=False)
     account: Path | None = None
     login: str = ""
+    table: Table | None = field(default=None, repr=False)
+
+    @property
+    def vendor(self) -> type[HTTPProvider]:
+        """Who is asked. The class of a declared one is made anew: processes pass settings on to each other."""
+        return find(self.name) if self.table is None else declare(self.name, self.table)
 
     def proxy_for(self, key: str) -> str | None:
         """The proxy for a call with `key`; None: straight there."""
@@ -140,6 +150,16 @@ class Config:
     def chain(self) -> tuple[ProviderSettings, ...]:
         """Those that may be asked, in order."""
         return tuple(each for each in self.providers if each.in_chain and each.keys)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of every provider there is."""
+        return tuple(each.name for each in self.providers)
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """Those that the operator declared."""
+        return {each.name: each.table for each in self.providers if each.table is not None}
 
     @property
     def total_budget_ms(self) -> int:

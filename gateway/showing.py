@@ -39,7 +39,7 @@ def show(config: Config) -> dict[str, Any]:
                 f"credentials.{name}",
                 "not set" if config.origins.get(f"credentials.{name}", "default") == "default" else "set",
             )
-            for name in lineup.credential_names()
+            for name in lineup.credential_names(config.tables)
         },
         "chain": told("providers", [each.name for each in config.chain]),
         "providers": {each.name: _shown_provider(each, told) for each in config.providers},

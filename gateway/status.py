@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import providers
 from gateway import __version__, addresses, balance, budgets, clients
 from gateway.keys import Lane
 from gateway.keys import lanes as lanes_of
@@ -167,8 +166,7 @@ async def _write_trouble(gateway: Gateway) -> str | None:
 
 async def _provider(gateway: Gateway, settings: ProviderSettings) -> dict[str, Any]:
     now = gateway.clock.wall()
-    adapter = providers.find(settings.name)
-    lanes = lanes_of(adapter, settings, gateway.config.defaults.cooldown_default_s)
+    lanes = lanes_of(settings.vendor, settings, gateway.config.defaults.cooldown_default_s)
     used = [await budgets.used(gateway.store, lane, now) for lane in lanes]
     entries = [await gateway.ledger.of(lane) for lane in lanes]
     recent = await budgets.recent(gateway.store, lanes, now)
