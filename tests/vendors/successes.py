@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import providers
 from tests.vendors.cloned import clone, what_is_asked
+from tests.vendors.engines import ENGINES, HEADERS
 from tests.vendors.plays import EVENTS, JSON, PAGE, Play, Request
 
 _SITE = re.compile(r"(?<!\S)\(?site:([^\s()]+)\)?")
@@ -260,5 +261,7 @@ def _vendor(name: str) -> tuple[Callable[[Request], Asked], _Dress, Mapping[str,
     """How a vendor is played: as written here, else from its own recordings. Raises KeyError."""
     if name in _VENDORS:
         return _VENDORS[name]
+    if name in ENGINES:
+        return _any_asked, ENGINES[name], HEADERS[name]
     copied = clone(name)
     return _any_asked, lambda _, made, __: copied.told(made), copied.headers
