@@ -196,20 +196,27 @@ class Probe:
         """The recording of what came; nothing when nothing was sent."""
         if asked.reply is None:
             return Recorded(None)
-        is_relayed = isinstance(self._adapter, Grok) and self._adapter.is_relayed
-        ours = (secret for lane in self._candidate.lanes for secret in self._adapter.secrets(lane.key))
-        forms = spellings(dict.fromkeys((*asked.secrets, *ours, *self._secrets)))
+        forms = spellings(dict.fromkeys((*asked.secrets, *self._own_secrets())))
         hiding = Hiding(forms, self.address if self._is_own_address() else "")
         source = f"probe, {datetime.fromtimestamp(self._clock.wall(), UTC):%Y-%m-%d}"
+        is_relayed = isinstance(self._adapter, Grok) and self._adapter.is_relayed
+        settings = RELAY if is_relayed else Settings()
+        visits = isinstance(self._adapter, VisitingProvider)
+        is_first = visits and asked.wire is not None and self._adapter.read(asked.wire).row != asked.reply.row
 
         def reread(wire: Wire) -> Reply:
-            settings = RELAY if is_relayed else Settings()
-            return type(self._adapter)(settings, lambda: wire.now).read(wire)
+            adapter = type(self._adapter)(settings, lambda: wire.now)
+            first = adapter.read_first(wire) if is_first and isinstance(adapter, VisitingProvider) else None
+            return first if isinstance(first, Reply) else adapter.read(wire)
 
         name = "probed_" + asked.question.name.replace(" ", "_")
         found = recorded(name, asked.reply, asked.wire, reread, hiding, source)
-        route = {"route": "chat"} if is_relayed else {}
-        return Recorded(found.entry and {**found.entry, **route}, found.remarks)
+        kind = ({"route": "chat"} if is_relayed else {}) | ({"step": "first"} if is_first else {})
+        return Recorded(found.entry and {**found.entry, **kind}, found.remarks)
+
+    def _own_secrets(self) -> tuple[str, ...]:
+        ours = (secret for lane in self._candidate.lanes for secret in self._adapter.secrets(lane.key))
+        return (*ours, *self._secrets)
 
     def _is_own_address(self) -> bool:
         """Whether the operator says where to ask, and not the vendor."""

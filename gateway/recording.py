@@ -60,7 +60,7 @@ def recorded(
     if (meant.outcome, meant.row) != (reply.outcome, reply.row):
         remarks.append(
             f"live it was {reply.outcome} ({reply.row}), in the recording it is {meant.outcome} ({meant.row}): "
-            "an option of yours decides, what is hidden or cut, or a page that was visited before"
+            "an option of yours decides, or something that is hidden or cut"
         )
     entry: dict[str, Any] = {"name": name, "status": wire.status, "headers": kept, "body": text or None}
     return Recorded(entry | _known(meant, source) | {"now": _iso(arrived.now)}, tuple(remarks))
@@ -105,7 +105,8 @@ def _without_reply(name: str, reply: Reply, source: str) -> Recorded:
 # what is kept
 
 _KEPT = re.compile(
-    r"content-type|retry-after(?:-ms)?|location|mediawiki-api-error|(?:x-|api-)?(?:rate-?limit|remaining|quota|credits?)(?:-.*)?"
+    r"content-type|location|retry-after(?:-ms)?|server-timing|mediawiki-api-error"
+    r"|(?:x-|api-)?(?:rate-?limit|remaining|quota|credits?)(?:-.*)?"
 )
 """Headers that some adapter reads, or should: of what kind, where else, how long, how many are left."""
 
