@@ -25,6 +25,9 @@ known for the same word makes it wrong."""
 LONGEST = 64
 """Characters of a word that are looked at; what is longer is no word, and would be kept in memory."""
 
+MOST = 4000
+"""Characters of a text that are looked at: what it is about stands in them, and the time for it has an end."""
+
 # ---------------------------------------------------------------------------------------------------------------------
 # characters
 
@@ -49,6 +52,7 @@ _TOKEN = re.compile(
     # snake_case, dotted.names, 3.11; C++ and C#, but no plus or hash between two words
     rf"|(?P<body>{_LETTER}+(?:[._]+{_LETTER}+)*)(?P<tail>\+\+|#(?!\w)|\+(?![\w+]))?"
 )
+_SIGN = re.compile(r"[^\w\s]|_")
 _JOINTS = re.compile(r"[._]+")
 _LOOSE_JOINTS = re.compile(r"[._]+(?![0-9])|(?<![0-9])[._]+")
 """Joints that may be left out: all but the dots of numbers (node.js is nodejs, 3.11 is not 311)."""
@@ -97,11 +101,12 @@ def terms(query: str) -> tuple[Term, ...]:
     Operators, words with a minus and words that say little count only when there is nothing else, and signs only when
     there is no word at all.
     """
+    query = query[:MOST]
     bare = _LABELS.sub(" ", query)
     for text in (_UNWANTED.sub(" ", _LABELS.sub(" ", _PLACES.sub(" ", query))), bare):
         if strong := _unique(_strong(text)):
             return strong
-    return _unique(_any(bare)) or _unique((piece,) for piece in _clean(query).casefold().split())
+    return _unique(_any(bare)) or _unique((sign,) for sign in _SIGN.findall(_clean(query)))
 
 
 def words(query: str) -> frozenset[str]:
@@ -111,8 +116,8 @@ def words(query: str) -> frozenset[str]:
 
 def vocabulary(text: str) -> frozenset[str]:
     """Everything that a word of a query can meet in `text`."""
-    clean = _clean(text)
-    found = set(clean.casefold().split())
+    clean = _clean(text[:MOST])
+    found = set(_SIGN.findall(clean))
     for run, body, tail in _TOKEN.findall(clean):
         found.update(_forms(body[:LONGEST], tail) if body else (*run, *_pairs(run)))
     return frozenset(found)

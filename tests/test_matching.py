@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers._matching import LONGEST, share, terms, vocabulary, words
+from providers._matching import LONGEST, MOST, share, terms, vocabulary, words
 
 TEXT = st.text(st.one_of(st.characters(codec="utf-8"), st.sampled_from(' ".-_:+#泥炭の습지กขकि'))).filter(str.strip)
 
@@ -48,7 +48,7 @@ def test_the_words_of_a_query_are_those_that_say_something(query: str, expected:
         ("R vs Python", {"python"}),
         ("7", {"7"}),
         ("什么", {"什么"}),
-        ("=> ::", {"=>", "::"}),
+        ("=> ::", {"=", ">", ":"}),
         ("🙂", {"🙂"}),
         ("site:docs.rs", {"docsrs", "doc", "rs"}),
         ("-java", {"java"}),
@@ -124,6 +124,7 @@ def test_forms_of_one_word_meet(query: str, text: str) -> None:
         ("notepad++", "Notepad, and others"),
         ("__init__.py", "what init does"),
         ("XMLHttpRequest", "http requests"),
+        ("=>", "Arrow functions (=>)"),
     ],
 )
 def test_spellings_of_one_name_meet(query: str, text: str) -> None:
@@ -183,6 +184,11 @@ def test_each_term_is_asked_for_once_in_the_order_of_the_query() -> None:
 def test_an_endless_word_is_compared_by_its_beginning() -> None:
     assert max(map(len, words("x1" * 10_000))) <= LONGEST
     assert share(words("x1" * 10_000), "x1" * 20_000)
+
+
+def test_an_endless_text_is_compared_by_its_beginning() -> None:
+    assert share(words("bog"), "moss " * (MOST // 5 - 1) + "bog")
+    assert not share(words("bog"), "moss " * (MOST // 5) + "bog")
 
 
 @given(TEXT)

@@ -99,8 +99,9 @@ def test_a_hit_in_the_title_weighs_more_than_one_in_the_text_or_the_host() -> No
     assert in_title > in_text == in_host > 0
 
 
-def test_the_path_of_an_address_is_no_hit() -> None:
-    assert judge(Query("peat bogs"), [Result("Wetlands", "https://a.example/peat-bogs")]).score == 0
+def test_the_path_of_an_address_relates_a_row_but_is_no_hit() -> None:
+    row = Result("Wetlands", "https://a.example/%E6%B3%A5%E7%82%AD/peat-bogs")
+    assert judge(Query("peat bogs"), [row]) == judge(Query("泥炭"), [row]) == Judged("low", 0.0, (row,))
 
 
 def test_a_host_is_read_in_its_own_letters() -> None:
