@@ -40,6 +40,9 @@ FACES = (*providers.names(), *(["grok_relay"] if "grok" in providers.names() els
 BROWSERS = tuple(name for name in providers.names() if issubclass(providers.find(name), BrowserProvider))
 """Engines that judge the client: curl asks them, and what they send is no JSON."""
 
+PAGES = tuple(name for name in BROWSERS if name != "bing_rss")
+"""Those that send pages: a feed is as strict as JSON."""
+
 VISITING = ("so360", "seznam", "startpage")
 """Engines that want their front page visited first: more than one request a search."""
 
@@ -111,7 +114,7 @@ class Fault:
 
 
 def kind(name: str) -> Mapping[str, str]:
-    return PAGE if name in BROWSERS else JSON
+    return PAGE if name in PAGES else JSON
 
 
 def saying(body: bytes, **headers: str) -> Made:
@@ -121,11 +124,15 @@ def saying(body: bytes, **headers: str) -> Made:
 
 def surrogates(name: str, good: bytes) -> Play:
     return Play(
-        200, kind(name), good.replace(b"page", b"pa&#xD800;\xed\xa0\x80ge" if name in BROWSERS else b"pa\\ud800ge")
+        200, kind(name), good.replace(b"page", b"pa&#xD800;\xed\xa0\x80ge" if name in PAGES else b"pa\\ud800ge")
     )
 
 
-CUT_AFTER = {"duckduckgo": b'class="result ', "grok_relay": b'data: {"id"'}
+CUT_AFTER = {
+    "duckduckgo": b'class="result ',
+    "mojeek": b'class="results-standard',
+    "grok_relay": b'data: {"id"',
+}
 """What is whole may be read: the page is cut in its first row, the stream in its first event; all else half way."""
 
 
@@ -139,16 +146,16 @@ def charset(told: str) -> Made:
 
 
 def deep(name: str, good: bytes) -> Play:
-    return Play(200, kind(name), b"<div>" * 50_000 if name in BROWSERS else b"[" * 100_000)
+    return Play(200, kind(name), b"<div>" * 50_000 if name in PAGES else b"[" * 100_000)
 
 
 def deep_objects(name: str, good: bytes) -> Play:
-    return Play(200, kind(name), b"<table><tr><td>" * 20_000 if name in BROWSERS else b'{"results":' * 50_000)
+    return Play(200, kind(name), b"<table><tr><td>" * 20_000 if name in PAGES else b'{"results":' * 50_000)
 
 
 WRONG_ADDRESS = {"searxng": Outcome.REQUEST_ERROR, "grok": Outcome.REQUEST_ERROR, "grok_relay": Outcome.REQUEST_ERROR}
 FAULTS = {
-    "a page for data": Fault(page_play(), Outcome.SERVER_ERROR, WRONG_ADDRESS),
+    "a page for data": Fault(page_play(), Outcome.SERVER_ERROR, {**WRONG_ADDRESS, "bing_rss": Outcome.RATE_LIMITED}),
     "a cut body that claims to be whole": Fault(cut, Outcome.SERVER_ERROR),
     "a list for an object": Fault(saying(b"[]"), Outcome.SERVER_ERROR),
     "null": Fault(saying(b"null"), Outcome.SERVER_ERROR),

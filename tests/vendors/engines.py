@@ -6,7 +6,7 @@ import html
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, quote_plus, urlsplit
 
 from tests.vendors.plays import PAGE, Request
 
@@ -72,10 +72,39 @@ def startpage(text: str, made: Sequence[Made], request: Request) -> str:
     return f"<!DOCTYPE html><html><head><title>{asked}</title></head><body>{form}{script}</body></html>"
 
 
+def mojeek(text: str, made: Sequence[Made], request: Request) -> str:
+    asked = html.escape(text)
+    rows = "".join(
+        f'<li><a class="ob" href="{html.escape(row.url)}"></a>'
+        f'<h2><a class="title" href="{html.escape(row.url)}">{html.escape(row.title)}</a></h2>'
+        f'<p class="s">{html.escape(row.text)}</p></li>'
+        for row in made
+    )
+    box = f'<form action="/search"><input type="search" name="q" value="{asked}"></form>'
+    found = f'<div class="results"><ul class="results-standard">{rows}</ul></div>'
+    return f"<!DOCTYPE html><html><head><title>{asked} - Mojeek</title></head><body>{box}{found}</body></html>"
+
+
+def bing_rss(text: str, made: Sequence[Made], request: Request) -> str:
+    """A feed. The query that it repeats is the one that was sent, operators included."""
+    sent = parse_qs(urlsplit(request.path).query).get("q", [text])[0]
+    rows = "".join(
+        f"<item><title>{html.escape(row.title)}</title><link>{html.escape(row.url)}</link>"
+        f"<description>{html.escape(row.text)}</description>"
+        f"<pubDate>Tue, {row.day:02} Sep 2026 07:40:00 GMT</pubDate></item>"
+        for row in made
+    )
+    link = html.escape(f"http://www.bing.com:80/search?q={quote_plus(sent)}")
+    head = f"<title>Bing: {html.escape(sent)}</title><link>{link}</link><description>Search results</description>"
+    return f'<?xml version="1.0" encoding="utf-8" ?><rss version="2.0"><channel>{head}{rows}</channel></rss>'
+
+
 ENGINES: Mapping[str, Dress] = {
     "so360": so360,
     "seznam": seznam,
     "startpage": startpage,
+    "mojeek": mojeek,
+    "bing_rss": bing_rss,
 }
 
 HEADERS: Mapping[str, Mapping[str, str]] = {
@@ -87,5 +116,7 @@ HEADERS: Mapping[str, Mapping[str, str]] = {
         "Set-Cookie": "ab=1; Expires=Fri, 31 Dec 2027 00:00:00 GMT",
     },
     "startpage": PAGE,
+    "mojeek": PAGE,
+    "bing_rss": {"content-type": "text/xml; charset=utf-8"},
 }
 """What goes before each page."""
