@@ -109,6 +109,9 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument(
         "--header", action="append", default=[], metavar="K:V", help="a header of the reply (repeatable)"
     )
+    explain.add_argument(
+        "--first-page", action="store_true", help="the reply is of the page that an engine visits before it searches"
+    )
     explain.add_argument("--now", metavar="ISO", help="when the reply arrived (for dates in it; default: now)")
     explain.add_argument("--json", action="store_true")
     explain.set_defaults(run=commands.explain)

@@ -226,7 +226,13 @@ def explain(asked: argparse.Namespace) -> int:
         except (ValueError, OSError) as fault:
             complain("the reply cannot be read", [str(fault)])
             return USAGE
-    told = explain.explain(adapter, wire, tuning, config.defaults.max_output_chars, config.secrets)
+    try:
+        told = explain.explain(
+            adapter, wire, tuning, config.defaults.max_output_chars, config.secrets, first_page=asked.first_page
+        )
+    except ValueError as fault:
+        complain("nothing to explain", [str(fault)])
+        return USAGE
     print(json.dumps(told, ensure_ascii=False) if asked.json else explain.readable(told))
     return 0
 

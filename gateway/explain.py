@@ -16,6 +16,7 @@ from providers import HTTPProvider, Outcome, Reply, Wire
 from providers._http import without_secrets
 from providers._reading import spellings
 from providers._transport import transport_failure
+from providers._visiting import VisitingProvider
 
 _NO_REPLY: Mapping[str, type[Exception] | OSError] = {
     "read_timeout": httpx2.ReadTimeout,
@@ -40,15 +41,22 @@ def no_reply(fault: str) -> Reply:
 
 
 def explain(
-    adapter: HTTPProvider, wire: Wire | str, tuning: policy.Tuning, max_output_chars: int, secrets: Sequence[str] = ()
+    adapter: HTTPProvider,
+    wire: Wire | str,
+    tuning: policy.Tuning,
+    max_output_chars: int,
+    secrets: Sequence[str] = (),
+    *,
+    first_page: bool = False,
 ) -> dict[str, Any]:
     """Everything that would follow from `wire` (or from a transport fault named by its word).
 
     Every member is always there; what does not apply is null. `matched` is the line of a table that decided: `vendor`'s
     own, the `shared` one, or none (`shape` of a success, `transport`). `rest_s` is the rest after a first failure.
-    `results`, `answer` and `chain_entry` are what the agent sees. `secrets` appear nowhere in it.
+    `results`, `answer` and `chain_entry` are what the agent sees. `secrets` appear nowhere in it. `first_page`: `wire`
+    came from the page that an engine has to visit before it searches. Raises ValueError when that decides nothing.
     """
-    reply = no_reply(wire) if isinstance(wire, str) else adapter.read(wire)
+    reply = no_reply(wire) if isinstance(wire, str) else _first(adapter, wire) if first_page else adapter.read(wire)
     reply = without_secrets(reply, spellings(secrets))
     consequence = policy.CONSEQUENCES[reply.outcome]
     rest_s = max(policy.rest_s(reply, tuning, 1), spent_s := policy.spent_s(reply))
@@ -78,6 +86,15 @@ def explain(
         "truncated": is_cut,
         "chain_entry": None if won else entry | ({"detail": reply.detail} if reply.detail else {}),
     }
+
+
+def _first(adapter: HTTPProvider, wire: Wire) -> Reply:
+    if not isinstance(adapter, VisitingProvider):
+        raise ValueError(f"{adapter.name} visits no page before it searches")
+    found = adapter.read_first(wire)
+    if isinstance(found, Reply):
+        return found
+    raise ValueError("this page has what the search needs: explain the reply to the search itself")
 
 
 def _matched(adapter: HTTPProvider, reply: Reply) -> dict[str, Any]:

@@ -78,6 +78,7 @@ def test_a_recording_is_explained_as_it_is_read(provider: str, recording: Record
         recording["transport"] if recording["status"] is None else recording["status"],
         body,
         *("--json", "--now", datetime.fromtimestamp(moment(recording), UTC).isoformat()),
+        *(["--first-page"] if "step" in recording else []),
         headers=recording["headers"],
         **environ,
     )
@@ -278,3 +279,11 @@ def test_a_header_that_comes_twice_is_one_list(explain: Explain) -> None:
     more = ("X-RateLimit-Limit: 1, 2000", "X-RateLimit-Remaining: 0, 7", "X-RateLimit-Reset: 1, 99999")
     options = [part for line in (*windows, *more) for part in ("--header", line)]
     assert explain("brave", 429, b"{}", "--json", *options).json["outcome"] == "rate_limited"
+
+
+def test_a_first_page_is_explained_only_where_there_is_one_and_it_decides(explain: Explain) -> None:
+    said = explain("brave", 200, b"{}", "--first-page")
+    assert (said.code, "brave visits no page before it searches" in said.err) == (2, True)
+    front = b'<form id="search"><input type="hidden" name="sc" value="k3"></form>'
+    said = explain("startpage", 200, front, "--first-page")
+    assert (said.code, "explain the reply to the search itself" in said.err) == (2, True)
