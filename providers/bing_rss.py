@@ -85,18 +85,18 @@ _DECLARED = re.compile(
     rb"""(?:\xef\xbb\xbf)?\s*<\?xml\s[^>]{0,100}?encoding\s*=\s*["'](?!utf-?16|utf-?32)([\w.-]{1,40})["']""",
     re.IGNORECASE,
 )
-_PROLOG = r"\ufeff?(?>\s+|<\?(?>.*?\?>)|<!--(?>.*?-->))*+"
+_PROLOG = r"(?>\s+|<\?(?>.*?\?>)|<!--(?>.*?-->))*+"
 _DOCTYPE = re.compile(f"{_PROLOG}<!doctype", re.DOTALL | re.IGNORECASE)
 _PAGE = re.compile(rf"{_PROLOG}<(?:!doctype\s+html|html|head|body)\b", re.DOTALL | re.IGNORECASE)
 _DATA = ("<?xml", "<rss", "<feed", "<rdf")
 
 
 def _text(wire: Wire) -> str:
-    """The body in the character set of its header, else of its XML declaration, else UTF-8."""
+    """The body from its first sign on, in the character set of its header, else of its XML declaration, else UTF-8."""
     declared = _DECLARED.match(wire.body)
     if declared and "charset=" not in wire.headers.get("content-type", "").lower():
         wire = replace(wire, headers={"content-type": f"text/xml; charset={declared[1].decode()}"})
-    return wire.text
+    return wire.text.strip("\ufeff \t\r\n")
 
 
 def _feed(text: str) -> Element:
@@ -104,7 +104,7 @@ def _feed(text: str) -> Element:
     if _DOCTYPE.match(text):
         raise Unreadable("a document type: entities in it can grow without end")
     try:
-        return fromstring(text.removeprefix("\ufeff").strip().encode("utf-8", "replace").decode())
+        return fromstring(text.encode("utf-8", "replace").decode())
     except (ParseError, ValueError):
         raise Unreadable from None
 
@@ -114,7 +114,7 @@ def _is_page(wire: Wire) -> bool:
     text = _text(wire)
     if _PAGE.match(text):
         return True
-    head = text.lstrip("\ufeff \t\r\n")[:10].lower()
+    head = text[:10].lower()
     typed = "text/html" in wire.headers.get("content-type", "").lower()
     return typed and head.startswith("<") and not head.startswith(_DATA)
 

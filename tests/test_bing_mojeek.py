@@ -184,7 +184,17 @@ def test_what_is_no_feed_is_an_error_of_theirs(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "before", ["", "\ufeff", "\n", "<?xml version='1.0'?>", "<!-- x -->", "<?a?><!-- <x> --> \n<?b?>"]
+    "before",
+    [
+        "",
+        "\ufeff",
+        "\ufeff\ufeff",
+        "\ufeff \ufeff",
+        "\n",
+        "<?xml version='1.0'?>",
+        "<!-- x -->",
+        "<?a?><!-- <x> --> \n<?b?>",
+    ],
 )
 def test_a_document_type_is_refused_wherever_it_stands(before: str, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("peat secret")
