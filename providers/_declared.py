@@ -39,7 +39,11 @@ class Declared(HTTPProvider):
 
     def request(self, query: Query, key: str) -> httpx2.Request:
         table, values = self.table, self._values(query, key)
-        url = self.endpoint(path=_templates.segments(urlsplit(table.url).path, values))
+        home = urlsplit(table.url)
+        path = _templates.segments(home.path, values) or "/"
+        url = self.endpoint(self.settings.base_url or f"{home.scheme}://{home.netloc}", path)
+        if path.endswith("/") and not url.endswith("/"):
+            url += "/"  # to many servers it matters
         headers = {"Accept": "application/json"} | dict(_templates.pairs(table.headers, values))
         params = httpx2.QueryParams(tuple(_templates.pairs(table.params, values)))
         body = None if table.body is None else _templates.fill(table.body, values)
@@ -69,21 +73,26 @@ class Declared(HTTPProvider):
             include = ()
         return include, () if include and self.table.domain_lists == "one" else exclude
 
+    def unmet(self, query: Query) -> Iterator[str]:
+        asked = (query.include_domains, query.exclude_domains)
+        if self.domains and not self.table.operators and self._held(query) != asked:
+            yield f"{self.name}: domains beyond its own filter were left to the gateway"
+
     def results(self, body: object) -> Results | None:
-        items: list[object] | None = None
-        is_odd = False
+        items: list[object] = []
+        is_told = is_odd = False
         for path in self.table.rows:
             for each in _paths.follow(body, path):
                 if isinstance(each, list):
-                    items = [*(items or []), *each]
+                    items += each
                 elif path[-1:] == (_paths.EACH,):
-                    items = [*(items or []), each]
+                    items.append(each)
                 else:
                     is_odd = True
-        if not items and is_odd:
+                    continue
+                is_told = True
+        if not items and (is_odd or not (is_told or self._is_envelope(body))):
             return None
-        if items is None and self._is_envelope(body):
-            items = []
         kept = rows(items, self._row)
         if kept is None:
             return None
@@ -111,6 +120,9 @@ class Declared(HTTPProvider):
         # vendors whose clients come from one well-known generator are read so by these, milliseconds first
         exact = retry_after(wire.headers.get("retry-after-ms"), wire.now)
         return exact / 1000 if exact is not None else super().rest(wire, body, outcome)
+
+    def secrets(self, key: str) -> tuple[str, ...]:
+        return (*super().secrets(key), *self.table.secrets)
 
 
 def declare(name: str, table: Table, **facts: object) -> type[Declared]:

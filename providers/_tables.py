@@ -42,7 +42,10 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One vendor. `headers`, `params` and `body` are templates; `slots` are the placeholders in them and in `url`."""
+    """One vendor. `headers`, `params` and `body` are templates; `slots` are the placeholders in them and in `url`.
+
+    `secrets` are keys that were written into them, where none belongs.
+    """
 
     title: str
     url: str
@@ -50,9 +53,9 @@ class Table:
     fields: Mapping[str, tuple[Path, ...]]
     method: Literal["GET", "POST"] = "GET"
     credential: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-    params: Object = field(default_factory=dict)
-    body: Object | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    params: Object = field(default_factory=dict, repr=False)
+    body: Object | None = field(default=None, repr=False)
     answer: tuple[Path, ...] = ()
     envelope: tuple[Path, ...] = ()
     codes: tuple[Path, ...] = USUAL_CODES
@@ -66,6 +69,7 @@ class Table:
     max_query: int | None = None
     options: Mapping[str, Option] = field(default_factory=dict)
     slots: frozenset[str] = frozenset()
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 def read(section: Section, name: str) -> Table:
@@ -100,6 +104,7 @@ def read(section: Section, name: str) -> Table:
         max_query=section.take("max_query", whole(32), None),
         options=options,
         slots=frozenset(_slots(section, options)),
+        secrets=tuple(_secrets(section)),
     )
     section.take("about", text, "")  # for readers: where the facts are from
     section.close()
@@ -165,7 +170,6 @@ def _headers(parent: Section) -> Mapping[str, str]:
             section.findings.wrong(place, "cannot hold the query, which may be in any script; use params or body")
         else:
             found[name] = value
-        _note_secret(section, name, value, place)
     return found
 
 
@@ -177,16 +181,24 @@ def _params(parent: Section) -> Object:
         flat = value if isinstance(value, list) else [value]
         if not all(isinstance(part, str | int | float) for part in flat):
             section.findings.wrong(place, "must be text, a number, true or false, or a list of them")
-        for part in flat:
-            _note_secret(section, name, part, place)
     return found
 
 
-def _note_secret(section: Section, name: str, value: object, place: str) -> None:
-    """A key that is written into the table itself: it is hidden as any key is, and its right place told."""
-    if isinstance(value, str) and "{" not in value and len(value) >= 8 and _SECRET_NAME.search(name):
-        section.findings.hide(value, value.split()[-1])
-        section.findings.warn(place, "looks like a key; it belongs into the credential, and {key} here")
+def _secrets(section: Section) -> Iterator[str]:
+    """Keys that were written into the table itself: they are hidden as any key is, and their right place told."""
+    pending = [(section.at(part), section.raw(part)) for part in ("headers", "params", "body")]
+    while pending:
+        place, value = pending.pop(0)
+        if isinstance(value, list):
+            pending += [(f"{place}[{index}]", inner) for index, inner in enumerate(value)]
+        if not isinstance(value, dict):
+            continue
+        for name, inner_place, inner in Section(place, value, section.findings).members():
+            pending.append((inner_place, inner))
+            if isinstance(inner, str) and "{" not in inner and len(inner.strip()) >= 8 and _SECRET_NAME.search(name):
+                section.findings.hide(inner, inner.split()[-1])
+                section.findings.warn(inner_place, "looks like a key; it belongs into the credential, and {key} here")
+                yield from (inner, inner.split()[-1])
 
 
 def _slots(section: Section, options: Mapping[str, Option]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from providers._sections import Findings, Unfit, did_you_mean, printable_name, shown
+from providers._sections import Findings, Unfit, did_you_mean, shown
 
 HOSTS = ("include_domains", "exclude_domains")
 NAMES = ("query", "max_results", "key", "freshness", *HOSTS)
@@ -115,7 +115,8 @@ def _checked(written: str, place: str, known: Collection[str], findings: Finding
         elif name not in NAMES and name not in known:
             everything = (*NAMES, "after:%Y-%m-%d", *known)
             near = did_you_mean(name, everything) or f"; there are: {', '.join(everything)}"
-            findings.wrong(place, f"no placeholder is called {printable_name(name.replace('.', '_'))}{near}")
+            what = f"{{{name}}}" if re.fullmatch(r"[a-z_]{1,20}(\.[a-z_]{1,20})?", name) else "what is written there"
+            findings.wrong(place, f"no placeholder is called {what}{near}")
             continue
         yield name
 
