@@ -123,13 +123,14 @@ def saying(body: bytes, **headers: str) -> Made:
 
 
 def surrogates(name: str, good: bytes) -> Play:
-    return Play(
-        200, kind(name), good.replace(b"page", b"pa&#xD800;\xed\xa0\x80ge" if name in PAGES else b"pa\\ud800ge")
-    )
+    torn = b": pa&#xD800;\xed\xa0\x80ge" if name in PAGES else b": pa\\ud800ge"
+    return Play(200, kind(name), good.replace(b": page", torn))
 
 
 CUT_AFTER = {
     "duckduckgo": b'class="result ',
+    "so360": b'class="res-list',
+    "seznam": b'class="f2c528',
     "mojeek": b'class="results-standard',
     "grok_relay": b'data: {"id"',
 }
@@ -183,8 +184,8 @@ FAULTS = {
     "a bomb in a bomb": Fault(bomb(times=2), Outcome.SERVER_ERROR),
     "deep nesting": Fault(deep, Outcome.SERVER_ERROR),
     "deep objects": Fault(deep_objects, Outcome.SERVER_ERROR),
-    "nothing": Fault(saying(b""), Outcome.SERVER_ERROR),
-    "blanks": Fault(saying(b" \r\n\t"), Outcome.SERVER_ERROR),
+    "nothing": Fault(saying(b""), Outcome.SERVER_ERROR, {"so360": Outcome.RATE_LIMITED}),
+    "blanks": Fault(saying(b" \r\n\t"), Outcome.SERVER_ERROR, {"so360": Outcome.RATE_LIMITED}),
     "no content": Fault(Play(204), Outcome.SERVER_ERROR),
     "a header of 64 KiB": Fault(lambda name, good: Play(200, {**kind(name), "x-long": "a" * 65536}, good), Outcome.OK),
     "a header of a mebibyte": Fault(saying(b"{}", **{"x-long": "a" * 1024 * 1024}), Outcome.SERVER_ERROR),
