@@ -222,6 +222,10 @@ def result(
     )
 
 
+MOST_ROWS = 300
+"""Rows that are read of one reply. No vendor has so many for a search; a broken one must not hold up everybody."""
+
+
 def rows(items: object, read: Callable[[dict[str, object]], Result | None]) -> tuple[Result, ...] | None:
     """The rows that can be used, in order; a bad one costs itself.
 
@@ -229,7 +233,7 @@ def rows(items: object, read: Callable[[dict[str, object]], Result | None]) -> t
     """
     if not isinstance(items, list):
         return None
-    kept = tuple(row for item in items if isinstance(item, dict) and (row := read(item)) is not None)
+    kept = tuple(row for item in items[:MOST_ROWS] if isinstance(item, dict) and (row := read(item)) is not None)
     return None if items and not kept else kept
 
 

@@ -16,7 +16,7 @@ import httpx2
 from providers import _cutting
 from providers._browser import BrowserProvider, is_of
 from providers._matching import share, words
-from providers._reading import result, rows
+from providers._reading import MOST_ROWS, result, rows
 from providers._wire import Unreadable, Wire
 from providers._words import Option, Outcome, Query, Reply, Result, Results, Row, Said
 
@@ -66,7 +66,7 @@ class BingRSS(BrowserProvider):
         channel = body.find("channel") if isinstance(body, Element) and body.tag == "rss" else None
         if channel is None:
             return None
-        found = [_row(item) for item in channel.findall("item")]
+        found = [_row(item) for item in channel.findall("item")[:MOST_ROWS]]
         organic = [row for row in found if row["url"] != _AD]
         if not organic:
             # a feed of nothing but advertisements has no hits; one without rows must be this engine's

@@ -13,7 +13,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from providers import _cutting
 from providers._browser import BrowserProvider
-from providers._reading import iso_date, plain_text, result, rows
+from providers._reading import MOST_ROWS, iso_date, plain_text, result, rows
 from providers._wire import Wire
 from providers._words import Limits, Option, Outcome, Query, Result, Results, Row, Said
 
@@ -110,7 +110,7 @@ def _has_rows(page: LexborHTMLParser) -> bool:
 
 
 def _html_rows(page: LexborHTMLParser) -> Iterator[dict[str, object]]:
-    for node in page.css("div.result"):
+    for node in page.css("div.result")[:MOST_ROWS]:
         link = node.css_first("a.result__a")
         if link is None:
             continue
@@ -127,7 +127,7 @@ def _html_rows(page: LexborHTMLParser) -> Iterator[dict[str, object]]:
 
 def _lite_rows(page: LexborHTMLParser) -> Iterator[dict[str, object]]:
     """Rows of the lite page: a hit is a line of the table with its link, and the lines up to the next link."""
-    for link in page.css("a.result-link"):
+    for link in page.css("a.result-link")[:MOST_ROWS]:
         line = _up_to(link, "tr")
         lines = [] if line is None else [line]
         while line is not None and (line := line.next) is not None and line.css_first("a.result-link") is None:

@@ -10,7 +10,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from providers import _cutting
 from providers._browser import BrowserProvider
-from providers._reading import result, rows
+from providers._reading import MOST_ROWS, result, rows
 from providers._words import FRESHNESS_DAYS, Option, Outcome, Query, Result, Results, Row
 
 _COOKIES = {"language": "lb", "region": "arc"}
@@ -54,7 +54,8 @@ class Mojeek(BrowserProvider):
     def results(self, body: object) -> Results | None:
         if not isinstance(body, LexborHTMLParser):
             return None
-        found = [_row(node, link) for node in body.css("ul.results-standard > li") if (link := _link(node)) is not None]
+        nodes = body.css("ul.results-standard > li")[:MOST_ROWS]
+        found = [_row(node, link) for node in nodes if (link := _link(node)) is not None]
         if found:
             kept = rows(found, _result)
             return None if kept is None else Results(kept)

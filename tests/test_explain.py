@@ -97,7 +97,7 @@ def test_a_recording_is_explained_as_it_is_read(provider: str, recording: Record
         assert len(said["results"]) == len(expect["results"])
 
 
-FIRST = {name: recording for name, recording in reversed([each.values for each in EACH])}
+FIRST: dict[str, Recording] = dict(reversed([each.values for each in EACH]))
 RELAYED = next(each.values[1] for each in EACH if each.values[0] == "grok" and "route" in each.values[1])
 
 
