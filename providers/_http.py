@@ -12,7 +12,7 @@ import anyio
 import httpx2
 
 from providers import _addresses, _cutting
-from providers._grant import Authority
+from providers._grant import Authority, is_login
 from providers._reading import member, one_line, redact, retry_after, spellings, told_wait
 from providers._transport import UNSENDABLE, Carrier, Connections, out_of_time
 from providers._wire import Unreadable, Wire, read_json
@@ -183,8 +183,6 @@ class HTTPProvider:
         fitted = self.fit(query)
         if fitted is None:
             return Reply(Outcome.REQUEST_ERROR, detail="query_too_long beside its site: operators", row="nothing sent")
-        if not self.keys_are_addresses and not (key.isascii() and key.isprintable()):
-            return UNSENDABLE  # in an address it would go out, in other signs
         query, notes = fitted
         if self.limits.results is not None:
             query = replace(query, max_results=min(query.max_results, self.limits.results))
@@ -192,6 +190,8 @@ class HTTPProvider:
 
     def unfitted(self, query: Query, key: str, notes: tuple[str, ...] = ()) -> Draft | Reply:
         """What would be sent for `query` as it stands, be it something that the vendor must refuse."""
+        if not (self.keys_are_addresses or is_login(key) or (key.isascii() and key.isprintable())):
+            return UNSENDABLE  # in an address it would go out, in other signs
         try:
             request = self.request(query, key)
         except (httpx2.InvalidURL, ValueError):
