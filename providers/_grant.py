@@ -19,8 +19,8 @@ MARGIN_S = 120.0
 
 MAX_FILE = 64 * 1024
 
-_LOGIN = "login\0"
-# a sign that no key of an operator's can have: configuration refuses those that are not printable
+_LOGIN = "login,"
+# no key that an operator writes can begin so: a comma ends it
 
 
 @dataclass(frozen=True, slots=True)
