@@ -41,7 +41,7 @@ RELAY = Settings(address="http://relay.example")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What came of a question: what it means, how it arrived, and what is secret of the request.
+    """What came of a question: what it means, how it arrived, and what is secret of the requests so far.
 
     Without a `reply` nothing was sent, and `why` says why.
     """
@@ -94,15 +94,17 @@ class Probe:
         self._home = home
         self._store = home.store
         self._clock = clock
-        self._heard: list[tuple[tuple[str, ...], Wire | Reply]] = []
+        self._heard: list[Wire | Reply] = []
+        self._shown: dict[str, None] = {}
         self._adapter.listener = self._hear
         self.questions = tuple(questions(self._adapter, self._lane.key))
 
     def _hear(self, request: Any, arrived: Wire | Reply) -> None:
+        self._heard.append(arrived)
         # a login's token, and what a page gave that was visited before, are put in when it is sent
         told = [request.headers.get("authorization", "").rpartition(" ")[2]]
         told += [each.partition("=")[2] for each in request.headers.get("cookie", "").split("; ")]
-        self._heard.append((tuple(each for each in told if len(each) >= LEAST_SECRET), arrived))
+        self._shown |= dict.fromkeys(each for each in told if len(each) >= LEAST_SECRET)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -174,9 +176,9 @@ class Probe:
                 continue
             self._heard.clear()
             reply = await self._adapter.send(question.draft, self._candidate.timeout_s)
-            arrived = self._heard[-1][1] if self._heard else None
-            told = (*question.draft.secrets, *(secret for each, _ in self._heard for secret in each))
-            yield Asked(question, reply, arrived if isinstance(arrived, Wire) else None, told)
+            arrived = self._heard[-1] if self._heard else None
+            secrets = (*question.draft.secrets, *self._shown)
+            yield Asked(question, reply, arrived if isinstance(arrived, Wire) else None, secrets)
 
     async def _reserved(self) -> str:
         """Wait for the key's turn and take one unit of its budget: "", or why that cannot be."""

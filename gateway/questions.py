@@ -39,10 +39,12 @@ def questions(adapter: HTTPProvider, key: str) -> Iterator[Question]:
     """The four requests for a provider that is asked with `key`, in the order in which they are sent."""
     word = nonsense()
     yield Question("ordinary", (Outcome.OK,), f"'{QUESTION.text}'", adapter.draft(QUESTION, key))
-    nothing = Query(word, include_domains=(f"{word}.com",))
+    about, nothing = "a word made up now, on a site made up with it", Query(word, include_domains=(f"{word}.com",))
+    if isinstance(adapter.draft(nothing, key), Reply):  # who has the pages of one site alone
+        about, nothing = "a word made up now", Query(word)
     # whoever sends pages about something else has his rows judged later, where the query's words are compared
     found = (Outcome.NO_RESULTS, Outcome.OK) if adapter.sends_unrelated else (Outcome.NO_RESULTS,)
-    yield Question("empty", found, "a word made up now, on a site made up with it", adapter.draft(nothing, key))
+    yield Question("empty", found, about, adapter.draft(nothing, key))
     if is_login(key):
         key_made_up = secrets.token_urlsafe(48)
     else:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
 import pty
 import re
+import signal
+import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,10 +21,12 @@ import pytest
 
 from gateway import cli, probing
 from gateway.config import Config
-from providers._reading import redact
+from providers._reading import redact, spellings
 from tests import test_recordings, test_secrets
-from tests.processes import Ended, command, logging_undone, written
+from tests.authority import PlayedAuthority
+from tests.processes import ROOT, Ended, command, environment, logging_undone, written
 from tests.rooms import EMPTY, HandTime, ask, configured, counted, failing, rest, running, sqlite, streak, tuned
+from tests.test_account import keep, kept, loaded, over
 from tests.vendors import (
     GARBAGE,
     RESET,
@@ -273,14 +279,14 @@ async def test_as_json_it_is_one_object_and_the_rest_is_said_on_the_side(
 
 
 async def test_requests_with_the_key_keep_its_pace_and_nobody_rests_or_recovers(played: Played, tmp_path: Path) -> None:
-    time = HandTime()
+    hand = HandTime()
     played.script("brave", failing(500))
-    async with running(played, [tuned("brave", min_interval_ms=1000)], time=time, state=sqlite(tmp_path)) as gateway:
+    async with running(played, [tuned("brave", min_interval_ms=1000)], time=hand, state=sqlite(tmp_path)) as gateway:
         await ask(gateway)
         before = await rest(gateway, "brave"), await streak(gateway, "brave"), await gateway.history.last("brave")
         played.script("brave", success("brave"), failing(429, 600), failing(401), failing(402))
-        time.slept.clear()
-        async with probing.opened(gateway.config, "brave", time.clock) as probe:
+        hand.slept.clear()
+        async with probing.opened(gateway.config, "brave", hand.clock) as probe:
             plan = await probe.plan()
             asked = [each async for each in probe.ask()]
         assert [each.reply.outcome for each in asked if each.reply] == [
@@ -289,9 +295,9 @@ async def test_requests_with_the_key_keep_its_pace_and_nobody_rests_or_recovers(
             "auth_failure",
             "quota_exhausted",
         ]
-        assert time.slept == [1, 1, 1]
+        assert hand.slept == [1, 1, 1]
         assert await counted(gateway, "brave") == 4
-        time.move(-3)
+        hand.move(-3)
         after = await rest(gateway, "brave"), await streak(gateway, "brave"), await gateway.history.last("brave")
     assert before == after
     assert before[0] == ("server_error", 60)
@@ -329,6 +335,24 @@ async def test_the_command_is_there(played: Played, tmp_path: Path) -> None:
     assert (ended.code, ended.err) == (0, "")
     assert "kept in memory, so this is forgotten at the end" in ended.out
     assert "played-" not in ended.out + (tmp_path / "tavily.json").read_text("utf-8")
+
+
+async def test_what_was_answered_before_an_interrupt_is_in_the_file(played: Played, tmp_path: Path) -> None:
+    played.script("tavily", *AS_EXPECTED[:2], Play(silent=True))
+    file = written(tmp_path / "config.json", configuration(played, [tuned("tavily")]))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway", "probe", "tavily", "--yes", "--out", str(tmp_path)),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=ROOT,
+        env=environment(tmp_path, WEBSEARCH_CONFIG=str(file)),
+    )
+    await played.wait_for(3, limit_s=30)
+    process.send_signal(signal.SIGINT)
+    _, err = await process.communicate()
+    assert (process.returncode, err) == (130, b"")
+    assert outcomes(json.loads((tmp_path / "tavily.json").read_text("utf-8"))) == ["ok", "no_results"]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -383,6 +407,38 @@ async def test_who_is_not_in_the_chain_can_be_probed(played: Played, run: Run, t
     content = configuration(played, [tuned("tavily", enabled=False), "duckduckgo"], state=sqlite(tmp_path / "state"))
     assert (await run("tavily", "--yes", content=content)).code == 0
     assert played.counts() == {"tavily": 4}
+
+
+async def test_a_page_that_is_visited_before_comes_on_top_and_is_recorded_as_one_when_it_is_the_last(
+    played: Played, run: Run, tmp_path: Path
+) -> None:
+    played.script("so360", page_play("<!doctype html><title>so</title><p>Hello"))
+    ended = await run("so360", "--yes", chain=["so360"])
+    assert "A page that has to be visited before a search comes on top" in ended.out
+    first = saved(tmp_path, "so360")[0]
+    assert (first["step"], first["expect"]["outcome"]) == ("first", "rate_limited")
+    assert " in the recording it is " not in ended.out
+
+
+async def test_a_login_is_asked_with_its_token_and_a_made_up_key_and_shows_neither(
+    played: Played, tmp_path: Path
+) -> None:
+    file = tmp_path / "state" / "accounts" / "grok.json"
+    async with PlayedAuthority(time.time()) as authority:
+        old = keep(file, authority.grant(lasts_s=0))
+        played.script("grok", Play(400, echo=True))
+        config = over(played, loaded(file))
+        async with probing.opened(config, "grok") as probe:
+            plan = await probe.plan()
+            entries = [probe.record(each).entry async for each in probe.ask()]
+    assert "3 of them with key #1 of 1 (your login)" in plan.lines[0]
+    new = kept(file)
+    sent = [each.headers["authorization"].removeprefix("Bearer ") for each in played.requests("grok")]
+    assert [each == new.access_token for each in sent] == [True, True, False, True]
+    written = json.dumps(entries)
+    tokens = (old.access_token, old.refresh_token, new.access_token, new.refresh_token, sent[2])
+    assert redact(written, spellings(tokens)) == written
+    assert written.count("***") > 4
 
 
 async def test_a_vendor_who_never_answers_is_recorded_so(played: Played, run: Run, tmp_path: Path) -> None:

@@ -2,16 +2,59 @@
 
 from __future__ import annotations
 
+import json
 import re
 import string
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.questions import nonsense, wrong_address, wrong_key
+import providers
+from gateway.questions import nonsense, questions, wrong_address, wrong_key
+from providers import Draft
 from providers._reading import redact, spellings
+
+
+@pytest.mark.parametrize("name", providers.names())
+def test_every_vendor_can_be_asked_all_four(name: str) -> None:
+    vendor = providers.find(name)
+    key = (
+        "http://user:word@search.example"
+        if vendor.keys_are_addresses
+        else "sk-Rw4Np6Jx9Tc2"
+        if vendor.credential
+        else ""
+    )
+    ordinary, empty, wrong, bad = questions(vendor(), key)
+    sent = [each.draft.request for each in (ordinary, empty, bad) if isinstance(each.draft, Draft)]
+    assert len({(each.url, each.content) for each in sent}) == 3
+    assert re.search("[bcdfghjklmnpqrstvwxz]{20}", f"{sent[1].url} {sent[1].content.decode()}")
+    assert (wrong.is_left_out, wrong.counts) == (key == "", False)
+    if isinstance(wrong.draft, Draft) and isinstance(ordinary.draft, Draft):
+        right, other = ordinary.draft.request, wrong.draft.request
+        assert (right.content, right.url.path) == (other.content, other.url.path)
+        assert (right.headers, right.url) != (other.headers, other.url)
+        assert redact(f"{other.headers} {other.url}", spellings(vendor().secrets(key))).count("***") == 0
+    # the least that every one of them sends is the words, and there are none
+    written = [*parse_qsl(sent[2].url.query.decode(), keep_blank_values=True), *_members(sent[2].content)]
+    assert "" in [value for _, value in written]
+
+
+def _members(content: bytes) -> list[tuple[str, str]]:
+    """Every text of a form or of JSON, with its name."""
+    try:
+        told = json.loads(content or b"{}")
+    except ValueError:
+        return parse_qsl(content.decode(), keep_blank_values=True)
+    found, waiting = [], [("", told)]
+    while waiting:
+        name, value = waiting.pop()
+        inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        waiting += [(str(each), part) for each, part in inner]
+        found += [(name, value)] if isinstance(value, str) else []
+    return found
 
 
 def shape(key: str) -> str:
