@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import anyio
 import httpx2
-from selectolax.lexbor import LexborHTMLParser
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from providers._browser import BrowserProvider
 from providers._http import UNREADABLE
@@ -170,8 +170,11 @@ def _joined(own: list[tuple[str, str]], ticket: Ticket) -> list[tuple[str, str]]
     return [*own, *(pair for pair in ticket.fields if pair[0] not in names)]
 
 
-def hidden_fields(page: LexborHTMLParser, within: str = "") -> tuple[tuple[str, str], ...] | None:
-    """Name and value of each hidden input of `page` (under the selector `within`); None when they are far too long."""
-    inputs = [node.attributes for node in page.css(f'{within} input[type="hidden" i]')]
-    fields = tuple((name, each.get("value") or "") for each in inputs if (name := each.get("name")))
+def hidden_fields(form: LexborHTMLParser | LexborNode) -> tuple[tuple[str, str], ...] | None:
+    """Name and value of each hidden input of `form`; None when they are far too long."""
+    inputs = form.css('input[type="hidden" i]')
+    if len(inputs) > MAX_FIELDS:
+        return None
+    told = [node.attributes for node in inputs]
+    fields = tuple((name, each.get("value") or "") for each in told if (name := each.get("name")))
     return fields if sum(len(name) + len(value) + 2 for name, value in fields) <= MAX_FIELDS else None

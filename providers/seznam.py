@@ -7,15 +7,13 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from providers import _cutting
 from providers._browser import is_of, leads_to
-from providers._reading import host_of, result, rows, web_url
+from providers._reading import MOST_ROWS, host_of, result, rows, web_url
 from providers._visiting import Ticket, VisitingProvider, hidden_fields, page_before
 from providers._wire import Wire
 from providers._words import Outcome, Query, Result, Results, Row, Said
 
-_COLUMN = "div#searchpage-root div.Layout--left"
-
 # names of a build, which change without notice: pages with others are no pages that we can read
-_ROWS = f"{_COLUMN} > div.f2c528"
+_ROW = "f2c528"
 _TEXT = "div.c8774a, div.e69e8d.a11657"
 
 
@@ -60,15 +58,25 @@ class Seznam(VisitingProvider):
     def results(self, body: object) -> Results | None:
         if not isinstance(body, LexborHTMLParser):
             return None
-        found = [_row(node) for node in body.css(_ROWS)]
+        column = _column(body)
+        if column is None:
+            return None
+        nodes = [node for node in column.iter() if _ROW in (node.attributes.get("class") or "").split()]
+        found = [_row(node) for node in nodes[:MOST_ROWS]]
         organic = [row for row in found if not row["is_ad"]]
         if kept := rows(organic, _result):
             return Results(kept)
-        return Results() if _says_nothing_found(body) or (found and not organic) else None
+        return Results() if _says_nothing_found(column) or (found and not organic) else None
 
     def said(self, wire: Wire, body: object) -> Said:
         target = leads_to(wire, self.endpoint(), "seznam.cz")
         return Said(codes=("verify",)) if target is not None and target.path.startswith("/verify") else Said()
+
+
+def _column(page: LexborHTMLParser) -> LexborNode | None:
+    """The left one, where the results are. (One selector for it all would look through every page many times.)"""
+    root = page.css_first("div#searchpage-root")
+    return None if root is None else root.css_first("div.Layout--left")
 
 
 def _row(node: LexborNode) -> dict[str, object]:
@@ -87,10 +95,10 @@ def _result(row: dict[str, object]) -> Result | None:
     return result(row["title"], row["url"], snippet=row["snippet"])
 
 
-def _says_nothing_found(page: LexborHTMLParser) -> bool:
-    """Whether the column of results has words but nothing to follow: any hit, under whatever names, has a link.
+def _says_nothing_found(column: LexborNode) -> bool:
+    """Whether the column has words of its own but nothing to follow: any hit, under whatever names, has a link.
 
     Inferred: nobody has written down what the page without hits looks like.
     """
-    column = page.css_first(_COLUMN)
-    return column is not None and column.css_first("a, h3") is None and bool(column.text().strip())
+    has_more = column.css_first("a, h3, script, noscript") is not None
+    return not has_more and bool(column.text().strip())

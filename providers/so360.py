@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import ClassVar
 from urllib.parse import urljoin, urlsplit
 
@@ -11,7 +12,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from providers import _cutting
 from providers._browser import is_of, leads_to
-from providers._reading import result, rows, web_url
+from providers._reading import MOST_ROWS, result, rows, web_url
 from providers._visiting import Ticket, VisitingProvider, page_before
 from providers._wire import Wire
 from providers._words import Outcome, Query, Result, Results, Row, Said
@@ -61,7 +62,7 @@ class So360(VisitingProvider):
     def results(self, body: object) -> Results | None:
         if not isinstance(body, LexborHTMLParser):
             return None
-        found = [_row(node) for node in body.css("li.res-list")]
+        found = [_row(node) for node in body.css("li.res-list")[:MOST_ROWS]]
         organic = [row for row in found if not row["is_ad"]]
         if kept := rows(organic, _result):
             return Results(kept)
@@ -87,10 +88,11 @@ _EAST_ASIAN = re.compile(
 
 
 def _row(node: LexborNode) -> dict[str, object]:
-    link = node.css_first("h3.res-title a")
+    headline = node.css_first("h3.res-title")
+    link = None if headline is None else headline.css_first("a")
     # the class alone: paragraphs with a second one are not the page's text
     plain = (each for each in node.css("p.res-desc") if (each.attributes.get("class") or "").split() == ["res-desc"])
-    texts = [each.inner_html or "" for each in (*plain, *node.css("span.res-list-summary"))]
+    texts = (each.inner_html or "" for each in chain(plain, node.css("span.res-list-summary")))
     attributes = {} if link is None else link.attributes
     href = attributes.get("href") or ""
     return {

@@ -12,7 +12,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from providers import _cutting
 from providers._browser import is_of, leads_to, read_page
-from providers._reading import host_of, member, result, rows, web_url
+from providers._reading import MOST_ROWS, host_of, member, result, rows, web_url
 from providers._visiting import Ticket, VisitingProvider, hidden_fields, page_before
 from providers._wire import Wire
 from providers._words import Option, Outcome, Query, Result, Results, Row, Said
@@ -81,7 +81,8 @@ class Startpage(VisitingProvider):
         return page_before(search, self._front_page())
 
     def ticket(self, wire: Wire, page: LexborHTMLParser | None) -> Ticket | None:
-        fields = (hidden_fields(page, "form#search") if page is not None else None) or ()
+        form = None if page is None else page.css_first("form#search")
+        fields = () if form is None else hidden_fields(form) or ()
         codes = [(name, value) for name, value in fields if name == "sc" and value]
         return Ticket(fields=tuple(codes[:1])) if codes else None
 
@@ -147,16 +148,19 @@ def _mainline(page: LexborHTMLParser) -> list[object] | None:
 
 
 _DECODER = json.JSONDecoder()
+_MAX_MARKS = 50
+"""Places that are tried: each that holds no JSON costs a look at the whole script."""
 
 
 def _after(page: LexborHTMLParser, mark: str, sign: str) -> Iterator[dict[str, object]]:
     """The JSON objects that stand behind `mark` and `sign` in the scripts of the page."""
-    for script in page.css("script"):
-        text = script.text()
+    tried = 0
+    for text in (script.text() for script in page.css("script")):
         at = text.find(mark)
-        while at >= 0:
+        while at >= 0 and tried < _MAX_MARKS:
             at = _past_blanks(text, at + len(mark))
             if text.startswith(sign, at):
+                tried += 1
                 try:
                     value, at = _DECODER.raw_decode(text, _past_blanks(text, at + len(sign)))
                 except (ValueError, RecursionError):
@@ -167,15 +171,14 @@ def _after(page: LexborHTMLParser, mark: str, sign: str) -> Iterator[dict[str, o
 
 
 def _past_blanks(text: str, at: int) -> int:
-    while text[at : at + 1].isspace():
-        at += 1
-    return at
+    near = text[at : at + 1000]
+    return at + len(near) - len(near.lstrip())
 
 
 def _html_rows(page: LexborHTMLParser) -> list[dict[str, object]]:
     """The rows of the variant for browsers without scripts: a link, and the text that follows it."""
     found: list[dict[str, object]] = []
-    for node in page.css("a.result-title.result-link, p.description"):
+    for node in page.css("a.result-title.result-link, p.description")[: 2 * MOST_ROWS]:
         if node.tag == "a":
             url = web_url(node.attributes.get("href"))
             # its own host and Google's counter are advertisements (searxng's engine, before 2024)
