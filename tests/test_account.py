@@ -372,6 +372,25 @@ async def test_processes_that_all_need_new_tokens_renew_once(
     assert set(sent(played)) == {kept(file).access_token}
 
 
+async def test_while_another_process_renews_nobody_asks_and_what_it_brings_is_used(
+    authority: PlayedAuthority, played: Played, file: Path
+) -> None:
+    keep(file, authority.grant(lasts_s=0))
+    replies = []
+    async with grok(played, file) as one, anyio.create_task_group() as tasks:
+
+        async def run() -> None:
+            replies.append(await search(one))
+
+        with _grant.locked(file, 5):
+            tasks.start_soon(run)
+            with anyio.move_on_after(0.3):
+                await authority.until_asked(1)
+            _grant.write(file, new := authority.grant())
+    assert [reply.outcome for reply in replies] == [Outcome.OK]
+    assert (sent(played), authority.asked) == ([new.access_token], [])
+
+
 async def test_tokens_outlive_a_process_that_is_killed_with_them(
     authority: PlayedAuthority, played: Played, file: Path
 ) -> None:
@@ -388,21 +407,29 @@ async def test_tokens_outlive_a_process_that_is_killed_with_them(
     assert len(set(sent(played))) == 1
 
 
-async def test_a_caller_who_leaves_does_not_lose_the_new_tokens(
+async def test_a_caller_who_leaves_loses_the_new_tokens_for_nobody(
     authority: PlayedAuthority, played: Played, file: Path
 ) -> None:
     keep(file, authority.grant(lasts_s=0))
     played.script("grok", authority.xai)
     until = asyncio.Event()
     authority.scripted["token"].append(lambda request: replace(authority._token(request), until=until))
+    replies = []
     async with grok(played, file) as one:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(search, one)
-            await authority.until_asked(1)
-            tasks.cancel_scope.cancel()
-        until.set()
-        assert (await search(one)).outcome is Outcome.OK
-    assert (len(authority.posted()), played.count("grok")) == (1, 1)
+
+        async def stay() -> None:
+            replies.append(await search(one))
+
+        async with anyio.create_task_group() as staying:
+            async with anyio.create_task_group() as leaving:
+                leaving.start_soon(search, one)
+                staying.start_soon(stay)
+                await authority.until_asked(1)
+                leaving.cancel_scope.cancel()
+            until.set()
+        replies.append(await search(one))
+    assert [reply.outcome for reply in replies] == [Outcome.OK, Outcome.OK]
+    assert (len(authority.posted()), played.count("grok")) == (1, 2)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
