@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote_plus, urlsplit
 
-from tests.vendors.plays import PAGE, Request
+from tests.vendors.plays import PAGE, Play, Request
 
 if TYPE_CHECKING:
     from tests.vendors.successes import Made
@@ -120,3 +120,10 @@ HEADERS: Mapping[str, Mapping[str, str]] = {
     "bing_rss": {"content-type": "text/xml; charset=utf-8"},
 }
 """What goes before each page."""
+
+BLOCKS: Mapping[str, Play] = {
+    "so360": Play(200, PAGE, b" \n"),
+    "seznam": Play(302, {"location": "https://search.seznam.cz/verify?q=x"}),
+    "startpage": Play(302, {"location": "https://www.startpage.com/sp/captcha?x=1"}),
+}
+"""How those that want a visit turn a client away, each in its own manner."""
