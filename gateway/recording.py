@@ -202,7 +202,10 @@ _LITERAL = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _MEMBER = re.compile(rf"(?P<name>{_LITERAL})(?P<colon>\s*:\s*)(?P<value>{_LITERAL}|-?\d[\d.eE+-]*)?|{_LITERAL}")
 
 _WORDS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}\b"), "someone@example.com"),
+    (
+        re.compile(r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]+@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}\b"),
+        "someone@example.com",
+    ),
     (
         re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE),
         "00000000-0000-0000-0000-000000000000",
