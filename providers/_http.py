@@ -12,7 +12,7 @@ import anyio
 import httpx2
 
 from providers import _addresses, _cutting
-from providers._grant import Authority, is_login
+from providers._grant import Authority
 from providers._reading import member, one_line, redact, retry_after, spellings, told_wait
 from providers._transport import UNSENDABLE, Carrier, Connections, out_of_time
 from providers._wire import Unreadable, Wire, read_json
@@ -190,7 +190,7 @@ class HTTPProvider:
 
     def unfitted(self, query: Query, key: str, notes: tuple[str, ...] = ()) -> Draft | Reply:
         """What would be sent for `query` as it stands, be it something that the vendor must refuse."""
-        if not (self.keys_are_addresses or is_login(key) or (key.isascii() and key.isprintable())):
+        if not (self.keys_are_addresses or (key.isascii() and key.isprintable())):
             return UNSENDABLE  # in an address it would go out, in other signs
         try:
             request = self.request(query, key)
