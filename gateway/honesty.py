@@ -38,5 +38,5 @@ def notes(query: Query, adapter: HTTPProvider, kept: Kept) -> tuple[str, ...]:
         rows = "1 result" if dropped == 1 else f"{dropped} results"
         said.append(f"{rows} from other hosts than asked for dropped")
     if query.freshness and not adapter.enforces_freshness:
-        said.append(f"{adapter.name} was asked for the last {query.freshness} but cannot be held to it")
+        said.append(f"{adapter.name} cannot be held to the last {query.freshness}")
     return tuple(said)

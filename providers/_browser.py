@@ -252,6 +252,9 @@ def is_of(host: str | None, *sites: str) -> bool:
 MAX_DEPTH = 4000
 """Open elements a page may have inside each other. The parser's time grows with the square of them: 20,000 take 8 s."""
 
+MAX_ELEMENTS = 40_000
+"""Elements a page may have. Pages of results have some thousands; what is read of each takes its time."""
+
 _TAG_START = re.compile(r"<(/?)([a-z][a-z0-9]*)", re.IGNORECASE)
 _UNCLOSED = frozenset(
     "area base br col embed hr img input link meta source track wbr li option p td th tr".split()  # noqa: SIM905
@@ -263,7 +266,9 @@ def read_page(text: str) -> LexborHTMLParser:
     """`text` as a document. Raises `Unreadable` for one that only keeps the parser busy."""
     depth = 0
     inside: Counter[str] = Counter()
-    for tag in _TAG_START.finditer(text):
+    for number, tag in enumerate(_TAG_START.finditer(text)):
+        if number > 2 * MAX_ELEMENTS:
+            raise Unreadable("too many elements")
         closing, name = tag[1], tag[2].lower()
         if name in _UNCLOSED:
             continue

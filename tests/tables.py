@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import providers
 from gateway.lineup import QUOTA_RETRY_S, credential_names
 from gateway.settings import CacheSettings, Defaults, ServerSettings, StateSettings
-from providers import HTTPProvider, Settings
-from providers._words import MANY
+from providers import HTTPProvider, Query, Settings
+from providers._words import MANY, Freshness
 
 ROOT = Path(__file__).parent.parent
 NONE = "–"
@@ -155,7 +155,7 @@ def _provider_row(vendor: type[HTTPProvider], words: Words) -> tuple[str, ...]:
         NONE if limits.results is None else str(limits.results),
         _query_cap(vendor, words),
         _domains(vendor, words),
-        words.filtered if vendor.enforces_freshness else words.wished,
+        _freshness(vendor, words),
         f"{_timeout_ms(vendor) / 1000:g} s",
     )
 
@@ -193,6 +193,19 @@ def _domains(vendor: type[HTTPProvider], words: Words) -> str:
     hosts = words.many if vendor.domains >= MANY else str(vendor.domains or NONE)
     relayed = vendor(Settings(address="http://relay.example")) if vendor.address_variable else None
     return words.relay.format(n=hosts) if relayed is not None and relayed.domains == 0 else hosts
+
+
+def _freshness(vendor: type[HTTPProvider], words: Words) -> str:
+    if vendor.enforces_freshness:
+        return words.filtered
+    plain, fresh = (_sent(vendor, freshness) for freshness in (None, "week"))
+    return NONE if plain == fresh else words.wished
+
+
+def _sent(vendor: type[HTTPProvider], freshness: Freshness | None) -> bytes:
+    """What goes out for a query."""
+    request = vendor(clock=lambda: 0.0).request(Query("moss", freshness=freshness), "key")
+    return str(request.url).encode() + request.read()
 
 
 def _timeout_ms(vendor: type[HTTPProvider]) -> int:

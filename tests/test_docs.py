@@ -90,6 +90,8 @@ def test_every_setting_is_explained_and_none_that_there_is_not() -> None:
 def test_no_default_on_the_page_differs_from_the_example() -> None:
     told = settings()
     for place, values in example_settings():
+        if place == "providers[].enabled":
+            continue  # the example lists everybody, and switches off who has to be listed on purpose
         default = told[place][1]
         if all(value == values[0] for value in values):
             assert json.loads(spans(default)[0]) == values[0], place

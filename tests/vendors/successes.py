@@ -83,7 +83,7 @@ def _json_asked(text: str, hosts: str) -> Callable[[Request], Asked]:
 
 def _words_asked(request: Request) -> Asked:
     fields = parse_qs(urlsplit(request.path).query) | parse_qs(request.body.decode())
-    text = fields["q"][0]
+    text = fields.get("q", [""])[0]
     return Asked(_OPERATOR.sub("", text).strip() if "site:" in text else text, _SITE.findall(text))
 
 
@@ -94,7 +94,7 @@ def _any_asked(request: Request) -> Asked:
 
 def _chat_asked(request: Request) -> Asked:
     messages = request.json.get("input") or request.json["messages"]
-    content = messages[-1]["content"]
+    content = messages if isinstance(messages, str) else messages[-1]["content"]
     text = content if isinstance(content, str) else " ".join(str(part.get("text", "")) for part in content)
     filters = [tool.get("filters") or {} for tool in request.json.get("tools") or ()]
     return Asked(text, [host for each in filters for host in each.get("allowed_domains") or ()])
