@@ -6,8 +6,9 @@ The same form serves the tables of this package and those in an operator's file;
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -74,7 +75,7 @@ class Table:
 
 def read(section: Section, name: str) -> Table:
     """The table of the provider `name`. Every mistake is told; what is wrong or missing has a harmless stand-in."""
-    findings = section.findings
+    findings, told = section.findings, len(section.findings.complaints)
     if isinstance(url := section.raw("url"), str):
         findings.hide(*_users(url))
     for needed in ("url", "rows", "fields"):
@@ -109,7 +110,8 @@ def read(section: Section, name: str) -> Table:
     section.take("about", text, "")  # for readers: where the facts are from
     section.close()
     _agree(section, table)
-    return table
+    # (a faulty table asks nobody; what is wrong with it may be that it has too many levels to be passed on)
+    return table if len(findings.complaints) == told else replace(table, headers={}, params={}, body=None)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -186,9 +188,9 @@ def _params(parent: Section) -> Object:
 
 def _secrets(section: Section) -> Iterator[str]:
     """Keys that were written into the table itself: they are hidden as any key is, and their right place told."""
-    pending = [(section.at(part), section.raw(part)) for part in ("headers", "params", "body")]
+    pending = deque((section.at(part), section.raw(part)) for part in ("headers", "params", "body"))
     while pending:
-        place, value = pending.pop(0)
+        place, value = pending.popleft()
         if isinstance(value, list):
             pending += [(f"{place}[{index}]", inner) for index, inner in enumerate(value)]
         if not isinstance(value, dict):

@@ -49,6 +49,13 @@ def entry(name: str = "intranet", /, **members: Any) -> dict[str, Any]:
     return {"name": name, "generic_json": TABLE | members}
 
 
+def nested(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {"q": "{query}"}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
@@ -106,6 +113,7 @@ def complaints(home: Home, *entries: Any, **environ: str) -> tuple[str, ...]:
         ({"method": "POST", "body": "{query}"}, "body: must be an object"),
         ({"method": "POST", "body": {"a": [1e999]}}, "body.a[0]: is a number that JSON does not have"),
         ({"method": "POST", "body": {"a": "\ud800"}}, "body.a: holds signs that are no text"),
+        ({"method": "POST", "body": nested(40)}, f"body{'.a' * 33}: has more than 32 levels"),
         (
             {"method": "POST", "body": {"a": ["{include_domains}{exclude_domains}"]}},
             "body.a[0]: names two lists",
@@ -297,6 +305,11 @@ def test_its_own_options_are_set_and_checked(home: Home) -> None:
         "providers[intranet].options.n: must be a whole number from 0 to 1000000000, not text",
         "providers[intranet].options.spcae: no such setting; did you mean 'space'?",
     )
+
+
+def test_a_faulty_table_is_passed_on_as_well(home: Home) -> None:
+    config = home.load({"providers": [entry(method="POST", body=nested(400))]})
+    assert pickle.loads(pickle.dumps(config)).errors == config.errors != ()
 
 
 def test_workers_get_a_declared_provider_with_the_configuration(home: Home) -> None:
