@@ -44,11 +44,13 @@ class Declared(HTTPProvider):
         url = self.endpoint(self.settings.base_url or f"{home.scheme}://{home.netloc}", path)
         if path.endswith("/") and not url.endswith("/"):
             url += "/"  # to many servers it matters
-        headers = {"Accept": "application/json"} | dict(_templates.pairs(table.headers, values))
+        headers = _templates.pairs(table.headers, values)
         params = httpx2.QueryParams(tuple(_templates.pairs(table.params, values)))
         body = None if table.body is None else _templates.fill(table.body, values)
         sent = {} if body is _templates.ABSENT else body
-        return httpx2.Request(table.method, url, headers=headers, params=params or None, json=sent)
+        request = httpx2.Request(table.method, url, headers=headers, params=params or None, json=sent)
+        request.headers.setdefault("Accept", "application/json")
+        return request
 
     def _values(self, query: Query, key: str) -> dict[str, object]:
         include, exclude = self._held(query)

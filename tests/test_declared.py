@@ -350,7 +350,7 @@ def test_the_address_is_the_tables_or_the_entrys(url: str, base_url: str | None,
 
 
 def test_the_key_stands_where_the_table_wants_it_and_nowhere_else() -> None:
-    kind = vendor(credential="CORP_API_KEY", headers={"X-Key": "{key}", "Accept": "text/json"})
+    kind = vendor(credential="CORP_API_KEY", headers={"X-Key": "{key}", "accept": "text/json"})
     draft = drafted(kind, FULL)
     assert (draft.request.headers["x-key"], draft.request.headers["accept"]) == (KEY, "text/json")
     assert KEY not in str(draft.request.url)
@@ -544,6 +544,11 @@ def test_the_tables_rows_decide_before_every_vendors_statuses(status: int, body:
     reply = reading(vendor(errors=ERRORS), body, status)
     assert reply.outcome is outcome
     assert reply.hint == ("look at options.space" if status == 404 and not body else "")
+
+
+def test_a_status_without_a_body_may_be_an_honest_nothing() -> None:
+    assert reading(vendor(), "", 204).outcome is Outcome.SERVER_ERROR
+    assert reading(vendor(errors=[{"status": 204, "outcome": "no_results"}]), "", 204).outcome is Outcome.NO_RESULTS
 
 
 def test_codes_and_sentence_are_read_where_the_table_says() -> None:
