@@ -67,6 +67,10 @@ class Declared(HTTPProvider):
             values |= {slot: _templates.date(slot, since) for slot in self.table.slots if slot.startswith("after:")}
         return values | {f"options.{name}": self.option(name) for name in self.options}
 
+    def leaves_out(self, query: Query) -> bool:
+        is_asked = self.table.operators or "exclude_domains" in self.table.slots
+        return is_asked and (self.table.operators or self._held(query)[1] == query.exclude_domains)
+
     def _held(self, query: Query) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The hosts that the vendor's own lists are given: only a whole list of those to search keeps what it says."""
         most = self.domains or None
