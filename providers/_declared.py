@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
@@ -22,7 +21,7 @@ from providers._reading import plain_text, result, retry_after, rows
 from providers._sections import Findings, Members, Section, choice, whole
 from providers._tables import Table
 from providers._wire import Wire
-from providers._words import FRESHNESS_DAYS, UNBOUNDED, Limits, Outcome, Query, Result, Results, Said
+from providers._words import UNBOUNDED, Limits, Outcome, Query, Result, Results, Said
 
 LAST = 1000
 """The place of an operator's own providers in the built-in order, which none of them joins."""
@@ -63,7 +62,7 @@ class Declared(HTTPProvider):
         }
         if query.freshness:
             values["freshness"] = self.table.freshness.get(query.freshness)
-            since = datetime.fromtimestamp(self.clock(), UTC) - timedelta(days=FRESHNESS_DAYS[query.freshness])
+            since = self.since(query.freshness)
             values |= {slot: _templates.date(slot, since) for slot in self.table.slots if slot.startswith("after:")}
         return values | {f"options.{name}": self.option(name) for name in self.options}
 
@@ -125,7 +124,12 @@ class Declared(HTTPProvider):
     def rest(self, wire: Wire, body: object, outcome: Outcome) -> float | None:
         # vendors whose clients come from one well-known generator are read so by these, milliseconds first
         exact = retry_after(wire.headers.get("retry-after-ms"), wire.now)
-        return exact / 1000 if exact is not None else super().rest(wire, body, outcome)
+        if exact is not None:
+            return exact / 1000
+        if (told := super().rest(wire, body, outcome)) is not None:
+            return told
+        places = (found for path in self.table.wait for found in _paths.follow(body, path))
+        return next((told for each in places if (told := retry_after(each, wire.now)) is not None), None)
 
     def secrets(self, key: str) -> tuple[str, ...]:
         return (*super().secrets(key), *self.table.secrets)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -17,8 +18,10 @@ from providers._reading import member, one_line, redact, retry_after, spellings,
 from providers._transport import UNSENDABLE, Carrier, Connections, out_of_time
 from providers._wire import Unreadable, Wire, read_json
 from providers._words import (
+    FRESHNESS_DAYS,
     UNBOUNDED,
     Budget,
+    Freshness,
     Left,
     Limits,
     Option,
@@ -100,6 +103,12 @@ class HTTPProvider:
     """Whether it gives pages about something else rather than none: its results count only when they are related."""
     options: ClassVar[Mapping[str, Option]] = {}
     errors: ClassVar[Sequence[Row]] = ()
+    code_at: ClassVar[Sequence[tuple[str, ...]]] = ()
+    """Where bodies hold the vendor's own codes, as paths of member names: all that stand there count."""
+    message_at: ClassVar[Sequence[tuple[str, ...]]] = (("error", "message"), ("error",), ("message",), ("detail",))
+    """Where they hold his sentence: the first text counts."""
+    wait_at: ClassVar[Sequence[tuple[str, ...]]] = ()
+    """Where they hold the seconds until he wants to hear from us again, for names that only he uses."""
     connections: ClassVar[type[Carrier]] = Connections
     usage_every_s: ClassVar[float | None] = None
     """Seconds that must lie between two questions about what is left; None: the vendor has no endpoint for them."""
@@ -130,10 +139,9 @@ class HTTPProvider:
 
     def said(self, wire: Wire, body: object) -> Said:
         """The vendor's own codes and sentence, in the body or wherever else it hides them; `body` None: no data."""
-        for path in (("error", "message"), ("error",), ("message",), ("detail",)):
-            if isinstance(text := member(body, *path), str):
-                return Said(message=text)
-        return Said()
+        codes = (member(body, *path) for path in self.code_at)
+        texts = (text for path in self.message_at if isinstance(text := member(body, *path), str))
+        return Said(tuple(str(code) for code in codes if isinstance(code, str | int)), next(texts, ""))
 
     def status(self, wire: Wire, body: object) -> int:
         """The status that counts: the wire's, unless the vendor puts another inside the body."""
@@ -141,7 +149,8 @@ class HTTPProvider:
 
     def rest(self, wire: Wire, body: object, outcome: Outcome) -> float | None:
         """Seconds until the vendor wants to hear from us again; None when it does not say."""
-        return retry_after(wire.headers.get("retry-after"), wire.now)
+        places = (wire.headers.get("retry-after"), *(member(body, *path) for path in self.wait_at))
+        return next((told for each in places if (told := retry_after(each, wire.now)) is not None), None)
 
     def left(self, wire: Wire, body: object) -> Left | None:
         """What the vendor says beside his answer, good or bad, is left of his quota; None when nothing can be read."""
@@ -310,6 +319,17 @@ class HTTPProvider:
             row=str(row),
             matched=row,
         )
+
+    # -----------------------------------------------------------------------------------------------------------------
+    # what a request can hold
+
+    def since(self, freshness: Freshness) -> datetime:
+        """The earliest moment, in UTC, that a page may be from; for vendors that want a date."""
+        return datetime.fromtimestamp(self.clock(), UTC) - timedelta(days=FRESHNESS_DAYS[freshness])
+
+    def held_to(self, query: Query) -> tuple[str, ...]:
+        """The hosts to search, as far as the vendor takes them: all or none, for part of a list would lose pages."""
+        return query.include_domains if len(query.include_domains) <= self.domains else ()
 
     # -----------------------------------------------------------------------------------------------------------------
     # what the operator set

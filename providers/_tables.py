@@ -61,6 +61,7 @@ class Table:
     envelope: tuple[Path, ...] = ()
     codes: tuple[Path, ...] = USUAL_CODES
     message: tuple[Path, ...] = USUAL_MESSAGE
+    wait: tuple[Path, ...] = ()
     errors: tuple[Row, ...] = ()
     freshness: Mapping[Freshness, str | int] = field(default_factory=dict)
     domains: int = 0
@@ -96,6 +97,7 @@ def read(section: Section, name: str) -> Table:
         envelope=section.take("envelope", paths, ()),
         codes=section.take("codes", paths, USUAL_CODES),
         message=section.take("message", paths, USUAL_MESSAGE),
+        wait=section.take("wait", paths, ()),
         errors=_errors(section),
         freshness=_freshness(section),
         domains=section.take("domains", _domains, 0),

@@ -9,7 +9,7 @@ import httpx2
 from providers._http import HTTPProvider
 from providers._reading import iso_date, member, result, rows
 from providers._wire import Wire
-from providers._words import MANY, Limits, Option, Outcome, Query, Result, Results, Row, Said, monthly
+from providers._words import MANY, Limits, Option, Outcome, Query, Result, Results, Row, monthly
 
 FRESHNESS = {"day": "oneDay", "week": "oneWeek", "month": "oneMonth", "year": "oneYear"}
 
@@ -26,6 +26,8 @@ class Bocha(HTTPProvider):
     options: ClassVar = {
         "summary": Option(bool, True, "ask for the long summary of each page"),
     }
+
+    message_at = (("message",), ("msg",), *HTTPProvider.message_at)  # failures say `message`, successes `msg`
 
     errors = (
         Row(403, Outcome.QUOTA_EXHAUSTED, phrase="You do not have enough money"),  # the balance, not the key
@@ -72,13 +74,6 @@ class Bocha(HTTPProvider):
             content=row.get("summary"),
             published=iso_date(row.get("datePublished")) or crawled,
         )
-
-    def said(self, wire: Wire, body: object) -> Said:
-        # failures say `message`, successes `msg`
-        for text in (member(body, "message"), member(body, "msg")):
-            if isinstance(text, str):
-                return Said(message=text)
-        return super().said(wire, body)
 
     def status(self, wire: Wire, body: object) -> int:
         """The code in the body when it tells of a failure: a string there, in successes the number 200."""

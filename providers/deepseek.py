@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
 
 import httpx2
 
@@ -11,7 +10,7 @@ from providers import _cutting
 from providers._http import HTTPProvider
 from providers._reading import member, result, rows
 from providers._wire import Wire, read_json
-from providers._words import FRESHNESS_DAYS, MANY, Limits, Outcome, Query, Result, Results, Row
+from providers._words import MANY, Limits, Outcome, Query, Result, Results, Row
 
 KEEP_ALIVE = re.compile(r"\A(?:[\s\ufeff]++|:[^\r\n]*+)*+")
 """Blank lines and event-stream comments that come while a slow call is at work.
@@ -45,7 +44,7 @@ class DeepSeek(HTTPProvider):
     def fit(self, query: Query) -> tuple[Query, tuple[str, ...]] | None:
         operators = _cutting.site_operators(query)
         if query.freshness:
-            since = datetime.fromtimestamp(self.clock(), UTC) - timedelta(days=FRESHNESS_DAYS[query.freshness])
+            since = self.since(query.freshness)
             operators.append(f"after:{since:%Y-%m-%d}")
         return _cutting.fit(query, self.limits, self.name, operators)
 

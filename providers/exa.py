@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
 import httpx2
@@ -12,7 +11,7 @@ import httpx2
 from providers._http import HTTPProvider
 from providers._reading import member, result, rows
 from providers._wire import Wire
-from providers._words import FRESHNESS_DAYS, MANY, Limits, Option, Outcome, Query, Result, Results, Row, Said, monthly
+from providers._words import MANY, Limits, Option, Outcome, Query, Result, Results, Row, Said, monthly
 
 
 class Exa(HTTPProvider):
@@ -67,7 +66,7 @@ class Exa(HTTPProvider):
             "contents": {"text": {"maxCharacters": 10_000}} if self.option("text") else {"highlights": True},
         }
         if query.freshness:
-            since = datetime.fromtimestamp(self.clock(), UTC) - timedelta(days=FRESHNESS_DAYS[query.freshness])
+            since = self.since(query.freshness)
             body["startPublishedDate"] = since.strftime("%Y-%m-%dT%H:%M:%S.000Z")
         if query.include_domains:
             body["includeDomains"] = list(query.include_domains)

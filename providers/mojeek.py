@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
 import httpx2
@@ -11,7 +10,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from providers import _cutting
 from providers._browser import BrowserProvider
 from providers._reading import MOST_ROWS, result, rows
-from providers._words import FRESHNESS_DAYS, Option, Outcome, Query, Result, Results, Row
+from providers._words import Option, Outcome, Query, Result, Results, Row
 
 _COOKIES = {"language": "lb", "region": "arc"}
 
@@ -45,7 +44,7 @@ class Mojeek(BrowserProvider):
         # no `s`, which is where the rows begin: with s=0 the first page is refused
         fields = {"q": query.text, "safe": str(int(bool(self.option("safe_search"))))}
         if query.freshness:
-            since = datetime.fromtimestamp(self.clock(), UTC) - timedelta(days=FRESHNESS_DAYS[query.freshness])
+            since = self.since(query.freshness)
             fields["since"] = since.strftime("%Y%m%d")
         cookies = [f"{cookie}={value}" for name, cookie in _COOKIES.items() if (value := self.option(name))]
         headers = {"Cookie": "; ".join(cookies)} if cookies else {}

@@ -13,7 +13,7 @@ from providers import _cutting
 from providers._http import HTTPProvider
 from providers._reading import member, result, rows
 from providers._wire import Wire
-from providers._words import Left, Limits, Option, Outcome, Query, Result, Results, Row, Said, one_time
+from providers._words import Left, Limits, Option, Outcome, Query, Result, Results, Row, one_time
 
 FRESHNESS = {"day": "qdr:d", "week": "qdr:w", "month": "qdr:m", "year": "qdr:y"}
 
@@ -39,6 +39,8 @@ class Serper(HTTPProvider):
         "language": Option(str, None, "language code such as de; en when absent"),
         "location": Option(str, None, "place to search from, in words"),
     }
+
+    message_at = (("message",), *HTTPProvider.message_at)  # a wrong path has a shorter `error` beside it
 
     errors = (
         # of a 400 the sentence is all there is to tell them apart by
@@ -76,10 +78,6 @@ class Serper(HTTPProvider):
     def _row(self, row: dict[str, object]) -> Result | None:
         # the date is text for eyes, such as "3 days ago": what is no date is left out
         return result(row.get("title"), row.get("link"), snippet=row.get("snippet"), published=row.get("date"))
-
-    def said(self, wire: Wire, body: object) -> Said:
-        message = member(body, "message")  # a wrong path has a shorter `error` beside it
-        return Said(message=message) if isinstance(message, str) else super().said(wire, body)
 
     def status(self, wire: Wire, body: object) -> int:
         """A failure repeats its status in the body, so one that came under 200 would have it there (inferred)."""

@@ -525,6 +525,25 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(
+    ("headers", "error", "wait_s"),
+    [
+        ({}, {"wait_s": 30}, 30),
+        ({}, {"wait_s": "1.5"}, 1.5),
+        ({}, {"wait_s": "soon"}, None),
+        ({}, {"wait_s": True}, None),
+        ({}, {}, None),
+        ({"retry-after": "7"}, {"wait_s": 30}, 7),
+        ({"retry-after-ms": "2500", "retry-after": "7"}, {}, 2.5),
+    ],
+)
+def test_a_table_may_say_where_the_waiting_time_stands(
+    headers: dict[str, str], error: dict[str, Any], wait_s: float | None
+) -> None:
+    wire = Wire(429, {"content-type": "application/json", **headers}, json.dumps({"error": error}).encode(), 0.0)
+    assert vendor(wait="error.wait_s")().read(wire).retry_after_s == wait_s
+
+
+@pytest.mark.parametrize(
     ("status", "body", "outcome"),
     [
         (404, {"error": {"code": "nothing"}}, Outcome.NO_RESULTS),
