@@ -346,8 +346,6 @@ def test_the_example_is_found_by_its_file_alone(example: type[HTTPProvider]) -> 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda recording: recording["name"])
 def test_the_example_reads_its_recordings(example: type[HTTPProvider], recording: dict[str, Any]) -> None:
     test_recordings.test_a_recording_means_what_it_says("example", recording)
-    test_recordings.test_a_reply_never_breaks_the_words_it_is_made_of("example", recording)
-    test_recordings.test_a_recording_has_no_key_that_nobody_reads("example", recording)
 
 
 def test_every_row_of_the_example_has_a_recording(example: type[HTTPProvider]) -> None:
@@ -399,3 +397,47 @@ async def test_the_example_answers_a_search(example: type[HTTPProvider], tmp_pat
             "provider": "example",
         }
     ]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# a whole vendor
+
+
+def added(diff: str) -> dict[str, list[str]]:
+    """The lines of each new file, by its name."""
+    files: dict[str, list[str]] = {}
+    for part in re.split(r"^diff --git .*$", diff, flags=re.MULTILINE)[1:]:
+        head, _, body = part.partition("\n@@")
+        assert "new file mode" in head
+        name = head.rpartition("+++ b/")[2].strip()
+        files[name] = [line[1:] for line in body.splitlines() if line.startswith("+")]
+    return files
+
+
+WHOLE = added((ROOT / "docs" / "adding-a-vendor.diff").read_text(encoding="utf-8"))
+QUOKKA: list[dict[str, Any]] = json.loads("\n".join(WHOLE["tests/recordings/quokka.json"]))
+
+
+@pytest.fixture
+def quokka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[HTTPProvider]]:
+    """The vendor of the diff, in a folder beside the real ones."""
+    (tmp_path / "quokka.py").write_text("\n".join(WHOLE["providers/quokka.py"]) + "\n", encoding="utf-8")
+    monkeypatch.setattr(providers, "__path__", [*providers.__path__, str(tmp_path)])
+    providers._classes.cache_clear()
+    yield providers.find("quokka")
+    providers._classes.cache_clear()
+    del sys.modules["providers.quokka"]
+
+
+def test_a_whole_vendor_takes_less_than_sixty_lines() -> None:
+    assert WHOLE.keys() == {"providers/quokka.py", "tests/recordings/quokka.json"}
+    assert sum(map(len, WHOLE.values())) < 60
+
+
+def test_the_whole_vendor_sends_and_reads_what_its_page_says(quokka: type[HTTPProvider]) -> None:
+    for recording in QUOKKA:
+        test_recordings.test_a_recording_means_what_it_says("quokka", recording)
+    assert [recording["name"] for recording in QUOKKA if "sent" in recording]
+    decided = {test_recordings.reading("quokka", recording).row for recording in QUOKKA}
+    assert {str(row) for row in quokka.errors} <= decided
+    assert quokka.priority not in {providers.find(name).priority for name in providers.names() if name != "quokka"}

@@ -1,4 +1,4 @@
-"""Who is said to have enforced what the caller asked: for every vendor, only what really goes out to him."""
+"""What every vendor is told of what the caller asked; and who is said to have enforced it: only who was told."""
 
 from __future__ import annotations
 
@@ -24,6 +24,28 @@ def sent(name: str, query: Query) -> str:
     if not isinstance(draft, Draft):
         return ""
     return unquote(str(draft.request.url)) + unquote(draft.request.read().decode())
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_a_vendor_is_told_the_query_how_much_is_wanted_and_whose_key_it_is(name: str) -> None:
+    provider, key = face(name, "https://relay.example")
+    assert "kelp 海 forest" in sent(name, Query("kelp 海 forest")).replace("+", " ")
+    if provider.limits.results is not None:
+        few, many, too_many = (sent(name, Query("kelp", max_results=n)) for n in (3, 7, 10_000))
+        assert few != many
+        assert too_many == sent(name, Query("kelp", max_results=provider.limits.results))
+    draft = provider.draft(Query("kelp"), key)
+    assert isinstance(draft, Draft)
+    told = [str(draft.request.url), *draft.request.headers.values(), draft.request.read().decode()]
+    assert any((key.partition("://")[2] or key) in text for text in told)
+
+
+@pytest.mark.parametrize("name", [name for name in FACES if face(name, "")[0].limits.query])
+def test_a_vendor_is_told_no_more_of_a_long_query_than_he_takes(name: str) -> None:
+    limits = face(name, "")[0].limits
+    assert limits.query is not None
+    assert "x" * (limits.query + 1) not in sent(name, Query("x" * 9_999))
+    assert "x" * 32 in sent(name, Query("x" * 9_999))
 
 
 QUERIES = {

@@ -4,7 +4,8 @@ A recording is one reply (`status`, `headers`, `body` as text; or `transport`, w
 (`now`), the face of a provider that has two (`route`), whether it is that of the page visited before the search
 (`step`), and what it means (`expect`). In `expect`, a `retry_after_s`
 of null means that the vendor named no usable time, `results` names the fields under test of each row, and a null
-`published` that no date may be invented.
+`published` that no date may be invented. `sent`, which may be left out, is what it answers: the fields of a `query`,
+and what goes out for them with the key `the-key`: all `params`, `form` fields or `json` members, and some `headers`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import parse_qsl
 
 import httpx2
 import pytest
@@ -23,7 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import providers
-from providers import Outcome, Reply, Settings, Wire
+from providers import Draft, Outcome, Query, Reply, Settings, Wire
 from providers._transport import transport_failure
 from providers._visiting import VisitingProvider
 
@@ -31,7 +33,8 @@ FOLDER = Path(__file__).parent / "recordings"
 NOW = datetime.fromisoformat("2026-11-30T12:00:00+00:00").timestamp()
 
 NEEDED = {"name", "status", "headers", "body", "expect", "confidence", "source"}
-KEYS = NEEDED | {"transport", "route", "step", "now"}
+KEYS = NEEDED | {"transport", "route", "step", "now", "sent"}
+SENT_KEYS = {"query", "params", "form", "json", "headers"}
 EXPECT_KEYS = {"outcome", "retry_after_s", "results"}
 RESULT_KEYS = {"title", "url", "snippet", "content", "published"}
 CONFIDENCE = {"documented", "SDK-source", "user-reported", "inferred"}
@@ -103,6 +106,7 @@ def reading(provider: str, recording: Recording) -> Reply:
 
 @pytest.mark.parametrize(("provider", "recording"), EACH)
 def test_a_recording_means_what_it_says(provider: str, recording: Recording) -> None:
+    check_form(recording)
     reply = reading(provider, recording)
     expect = recording["expect"]
     assert reply.outcome == expect["outcome"], reply
@@ -114,11 +118,28 @@ def test_a_recording_means_what_it_says(provider: str, recording: Recording) -> 
         assert len(reply.results) == len(expect["results"])
         for row, fields in zip(reply.results, expect["results"], strict=True):
             assert {name: getattr(row, name) for name in fields} == fields
+    check_words(reply)
+    if "sent" in recording:
+        check_request(provider, recording)
 
 
-@pytest.mark.parametrize(("provider", "recording"), EACH)
-def test_a_reply_never_breaks_the_words_it_is_made_of(provider: str, recording: Recording) -> None:
-    reply = reading(provider, recording)
+def check_form(recording: Recording) -> None:
+    """A recording has everything that is needed, and no key that nobody reads."""
+    assert recording.keys() >= NEEDED
+    assert recording.keys() <= KEYS
+    assert recording["expect"].keys() == EXPECT_KEYS
+    assert recording["expect"]["outcome"] in set(Outcome)
+    assert recording["confidence"] in CONFIDENCE
+    assert recording.get("route", "chat") in ROUTES
+    assert recording.get("step", "first") in STEPS
+    assert ("transport" in recording) == (recording["status"] is None)
+    for fields in recording["expect"]["results"] or []:
+        assert fields
+        assert fields.keys() <= RESULT_KEYS
+
+
+def check_words(reply: Reply) -> None:
+    """A reply never breaks the words it is made of."""
     assert reply.row
     assert bool(reply.results) == (reply.outcome is Outcome.OK) or reply.answer
     assert reply.hint if reply.setup else not reply.hint
@@ -127,6 +148,28 @@ def test_a_reply_never_breaks_the_words_it_is_made_of(provider: str, recording: 
         assert row.title
         assert row.url.startswith(("http://", "https://"))
         assert not (row.snippet and row.content)
+
+
+def check_request(provider: str, recording: Recording) -> None:
+    """What went out is what the recording says: the whole of its `params`, `form` or `json`, and these `headers`."""
+    sent = recording["sent"]
+    assert sent.keys() >= {"query"}
+    assert sent.keys() <= SENT_KEYS
+    assert sent.keys() & {"params", "form", "json"}
+    query = {name: tuple(value) if isinstance(value, list) else value for name, value in sent["query"].items()}
+    adapter = providers.find(provider)(settings_for(recording), clock=lambda: moment(recording))
+    draft = adapter.draft(Query(**query), "the-key")
+    assert isinstance(draft, Draft), draft
+    request = draft.request
+    told = {
+        "params": dict(request.url.params),
+        "form": dict(parse_qsl(request.content.decode(), keep_blank_values=True)),
+        "json": json.loads(request.content) if "json" in sent else None,
+    }
+    for name in sent.keys() & told.keys():
+        assert told[name] == sent[name], name
+    headers = sent.get("headers", {})
+    assert {name: request.headers.get(name) for name in headers} == headers
 
 
 ODD: list[Any] = [None, True, 0, -1, 1e400, 10**30, "", "\ud800", "200", 429, [], {}, [None], [[]], ["a", 1], {"a": 1}]
@@ -161,21 +204,6 @@ def test_a_damaged_reply_still_has_a_meaning(provider: str, random: Random) -> N
         *(row.title + row.snippet + row.content for row in reply.results),
     ]
     assert "".join(shown).isprintable()
-
-
-@pytest.mark.parametrize(("provider", "recording"), EACH)
-def test_a_recording_has_no_key_that_nobody_reads(provider: str, recording: Recording) -> None:
-    assert recording.keys() >= NEEDED
-    assert recording.keys() <= KEYS
-    assert recording["expect"].keys() == EXPECT_KEYS
-    assert recording["expect"]["outcome"] in set(Outcome)
-    assert recording["confidence"] in CONFIDENCE
-    assert recording.get("route", "chat") in ROUTES
-    assert recording.get("step", "first") in STEPS
-    assert ("transport" in recording) == (recording["status"] is None)
-    for fields in recording["expect"]["results"] or []:
-        assert fields
-        assert fields.keys() <= RESULT_KEYS
 
 
 @pytest.mark.parametrize("provider", providers.names())

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
+import providers
+from providers import Draft, Query
 from providers._reading import plain_text
 from tests.vendors.plays import RECORDINGS, Request
-
-QUERY_NAMES = ("q", "query", "search_query", "srsearch", "search_queries", "messages", "input")
-"""Members of requests in which vendors take the query."""
 
 Path = tuple[str | int, ...]
 
@@ -52,23 +52,63 @@ def clone(provider: str) -> Clone:
     text = fields.get("content") or fields.get("snippet") or ""
     for path in lists(body):
         first = at(body, path)[0]
-        if isinstance(first, dict) and {title, url} & {plain_text(each) for each in _strings(first)}:
+        if isinstance(first, dict) and {title, url} & {plain_text(each) for _, each in _texts(first)}:
             return Clone(body, path, case["headers"], title, url, text)
     raise KeyError(f"{provider}: write how it is played into tests/vendors/successes.py or engines.py")
 
 
 def what_is_asked(request: Request) -> tuple[str, list[str]]:
-    """The query of any vendor's request, and the hosts that it names in lists of its own."""
-    fields: dict[str, Any] = dict(parse_qs(urlsplit(request.path).query))
+    """The query of any vendor's request, and the hosts to search that it names in a list of its own."""
+    query, hosts = _places(request.provider)
+    fields = _fields(request.path, request.body)
+    texts = [text for path, text in _texts(fields) if path == query]
+    listed = [text for path, text in _texts(fields) if hosts is not None and path[: len(hosts)] == hosts]
+    named = (host for text in listed for host in text.replace("|", ",").split(","))
+    return (texts or [""])[0], [host for host in named if not host.startswith("-")]
+
+
+_WORD, _HOST = "zugzwang", "in.zugzwang.example"
+
+
+@functools.cache
+def _places(provider: str) -> tuple[Path, Path | None]:
+    """Where requests of `provider` hold the query, and the list of hosts to search: seen by asking something unusual.
+
+    Raises KeyError when the query is nowhere to be found.
+    """
+    vendor = providers.find(provider.removesuffix("_relay"))()
+    key = "http://k.example" if vendor.keys_are_addresses else "k"
+    plain, held = (vendor.draft(Query(f"{_WORD} 海", include_domains=hosts), key) for hosts in ((), (_HOST,)))
+    query = [path for path, text in _drafted(plain) if _WORD in text]
+    if not query:
+        raise KeyError(f"{provider}: its query stands nowhere in its request")
+    lists = [path for path, text in _drafted(held) if text.split(",")[0] == _HOST]
+    place = lists[0] if lists else None
+    return query[0], place[:-1] if place is not None and isinstance(place[-1], int) else place
+
+
+def _drafted(draft: object) -> list[tuple[Path, str]]:
+    if not isinstance(draft, Draft):
+        return []
+    return list(_texts(_fields(str(draft.request.url), draft.request.read())))
+
+
+def _fields(address: str, body: bytes) -> Any:
+    """What a request says: its parameters, and its form or JSON."""
     try:
-        told = request.json
-        fields |= told if isinstance(told, dict) else {}
+        told = json.loads(body)
     except ValueError:
-        fields |= parse_qs(request.body.decode())
-    for name in QUERY_NAMES:
-        if texts := list(_strings(fields.get(name))):
-            return texts[-1], list(_hosts(fields))
-    return max(_strings(fields), key=len, default=""), list(_hosts(fields))
+        told = dict(parse_qsl(body.decode(errors="replace")))
+    return {"params": dict(parse_qsl(urlsplit(address).query)), "body": told}
+
+
+def _texts(value: Any, here: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Every text in `value`, and its place."""
+    if isinstance(value, str):
+        yield here, value
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, inner in members:
+        yield from _texts(inner, (*here, name))
 
 
 def at(value: Any, path: Path) -> Any:
@@ -85,26 +125,6 @@ def lists(value: Any, here: Path = ()) -> Iterator[Path]:
     members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, inner in members:
         yield from lists(inner, (*here, name))
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _strings(inner)
-
-
-def _hosts(value: Any, wanted: bool = False) -> Iterator[str]:
-    """Hosts in members that are called after domains or sites, but for those to be left out."""
-    if isinstance(value, str) and wanted and not value.startswith("-"):
-        yield value
-    elif isinstance(value, list):
-        for each in value:
-            yield from _hosts(each, wanted)
-    elif isinstance(value, dict):
-        for name, inner in value.items():
-            low = name.lower()
-            yield from _hosts(inner, (wanted or "domain" in low or "site" in low) and "exclude" not in low)
 
 
 def _exchanged(value: Any, pairs: Mapping[str, str]) -> Any:
