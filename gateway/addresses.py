@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import re
 from collections.abc import Sequence
@@ -67,17 +68,28 @@ def is_listed(address: str, no_proxy: Sequence[str]) -> bool:
 def _covers(entry: str, host: str, port: int | None) -> bool:
     if entry == "*":
         return True
-    try:
-        network = ipaddress.ip_network(entry.strip("[]"), strict=False)
-    except ValueError:
-        pass
-    else:
-        try:
-            return ipaddress.ip_address(host) in network
-        except ValueError:
-            return False
+    if (network := _network(entry)) is not None:
+        address = _numbers(host)
+        return address is not None and address in network
     name, _, wanted = entry.rpartition(":") if re.search(r":\d+$", entry) else (entry, "", "")
     name = name.strip("[]").removeprefix("*").strip(".")
     if not name or (wanted and int(wanted) != port):
         return False
     return host == name or host.endswith(f".{name}")
+
+
+# (every start asks the same few entries about every vendor's host)
+@functools.lru_cache(maxsize=256)
+def _network(entry: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    try:
+        return ipaddress.ip_network(entry.strip("[]"), strict=False)
+    except ValueError:
+        return None
+
+
+@functools.lru_cache(maxsize=256)
+def _numbers(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from gateway import accounts, credentials
 from gateway.credentials import Variables
 from gateway.declared import MEMBER, Tables, Vendors, vendors
 from gateway.settings import Defaults, Network, ProviderSettings, StateSettings
-from providers import HTTPProvider
+from providers import HTTPProvider, find
 from providers._budgets import budget, is_zone
 from providers._sections import (
     MOST,
@@ -173,6 +174,13 @@ def _tuning(section: Section, vendor: type[HTTPProvider] | None) -> Tuning:
     return tuning
 
 
+@functools.cache
+def _untuned(name: str) -> tuple[Tuning, Mapping[str, str]]:
+    """What holds for a built-in provider of whom the file says nothing, and where that comes from: for nearly all."""
+    findings = Findings()
+    return _tuning(Section(f"providers[{name}]", None, findings), find(name)), findings.origins
+
+
 def _address(section: Section, name: str) -> Kind[str | None]:
     def kind(value: object) -> str | None:
         return credentials.read_address(text(value), section.at(name), section.findings)
@@ -259,7 +267,9 @@ def _settings(
 ) -> ProviderSettings:
     findings = variables.findings
     if tuning is None:
-        tuning = _tuning(Section(f"providers[{vendor.name}]", None, findings), vendor)
+        # (a declared one is in the file)
+        tuning, origins = _untuned(vendor.name)
+        findings.origins |= origins
     keys, credential_env = _keys(vendor, tuning, listed, variables)
     base_url, address = (
         (None, None) if vendor.keys_are_addresses else _addresses(vendor, tuning, credential_env, variables)
@@ -269,8 +279,8 @@ def _settings(
         login = accounts.find(vendor, accounts.file_of(vendor.name, state), base_url or address, findings)
         keys = (*login.keys, *keys)
     budget = tuning.budget
-    if budget.type in ("monthly", "daily") and budget.timezone is None:
-        budget = replace(budget, timezone=_local_zone(variables))
+    if budget.type in ("monthly", "daily") and budget.timezone is None and (zone := _local_zone(variables)):
+        budget = replace(budget, timezone=zone)
     timeout_ms = tuning.timeout_ms or defaults.timeout_ms
     if tuning.timeout_ms is None and vendor.timeout_s is not None:
         timeout_ms = round(vendor.timeout_s * 1000)

@@ -20,7 +20,8 @@ _TAKEN = "\x01"  # an operator that was taken out
 _NOT = re.compile(r"(?<!\S)NOT\s+(?=\(?\s*site[:：])", re.IGNORECASE)
 _NOT_GROUP = re.compile(r"(?<![^\s(])-\(([^()\x00]*)\)")
 # Chinese and Japanese put no space before it, and their keyboards have a wide colon.
-_OPERATOR = re.compile(r"(?<![^\s(|\x00\u2e80-\uffef])(-?)site[:：]([^\s\x00|]+)", re.IGNORECASE)
+# (only the word is without case: to fold the range of characters before it would take ten milliseconds)
+_OPERATOR = re.compile(r"(?<![^\s(|\x00\u2e80-\uffef])(-?)(?i:site)[:：]([^\s\x00|]+)")
 _OR = r"(?:OR|AND|\|{1,2})"
 _RUN = re.compile(rf"{_TAKEN}(?:\s*{_OR}?\s*{_TAKEN})+")
 _GROUP = re.compile(rf"\(\s*{_TAKEN}\s*\)")

@@ -86,12 +86,10 @@ _START = rf"(?<![^\W{_UNSPACED}])"
 _VALUE = r'("[^"]*"|\S+)'
 _PLACES = re.compile(
     # operators whose value is no word of the page
-    rf"{_START}-?(?:site|filetype|ext|language|lang|loc|location|before|after|since|feed|hasfeed|ip)[:：]{_VALUE}",
-    re.IGNORECASE,
+    # (only they are without case: to fold all of `_UNSPACED` would take ten milliseconds)
+    rf"{_START}-?(?i:site|filetype|ext|language|lang|loc|location|before|after|since|feed|hasfeed|ip)[:：]{_VALUE}"
 )
-_LABELS = re.compile(
-    rf"{_START}(?:(?:all)?in(?:title|url|body|text|anchor)|contains|url|site|filetype|ext)[:：]", re.IGNORECASE
-)
+_LABELS = re.compile(rf"{_START}(?i:(?:all)?in(?:title|url|body|text|anchor)|contains|url|site|filetype|ext)[:：]")
 _UNWANTED = re.compile(rf'(?<!\S)(?:-(?=[\w"])|NOT\s+){_VALUE}')
 
 
