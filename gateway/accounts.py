@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 from gateway.settings import StateSettings
 from gateway.stores.opening import state_folder
-from providers import HTTPProvider, _grant
+from providers import HTTPProvider
+from providers._login import _grant
 from providers._sections import Findings
 
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import providers
 from providers import HTTPProvider
 from providers._declared import declare
+from providers._declared._tables import Table, read
 from providers._sections import Findings, Section
-from providers._tables import Table, read
 
 Tables = Mapping[str, Table]
 Vendors = Mapping[str, type[HTTPProvider]]

@@ -26,8 +26,9 @@ from gateway.callback import Callback, LoginFailed
 from gateway.clock import Clock
 from gateway.commands import EMPTY, UNANSWERED, USAGE, complain, loaded
 from gateway.config import load
-from providers import HTTPProvider, Reply, _grant, _oauth
-from providers._grant import Authority, Grant
+from providers import HTTPProvider, Reply
+from providers._login import _grant, _oauth
+from providers._login._grant import Authority, Grant
 from providers._transport import Carrier
 
 WAIT_S = 180.0

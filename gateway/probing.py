@@ -25,8 +25,8 @@ from gateway.steps import Skip, whole_seconds
 from gateway.stores import StoreUnavailable
 from gateway.stores.opening import Opened, open_store
 from providers import Draft, Reply, Settings, Wire
-from providers._grant import is_login
 from providers._http import LEAST_SECRET
+from providers._login._grant import is_login
 from providers._reading import spellings
 from providers._sections import did_you_mean, printable_name
 from providers._visiting import VisitingProvider

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from gateway.doctor import QUESTION
 from providers import Draft, HTTPProvider, Outcome, Query, Reply
 from providers._addresses import cleaned
-from providers._grant import is_login
+from providers._login._grant import is_login
 from providers._reading import redact
 
 

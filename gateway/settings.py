@@ -11,7 +11,7 @@ from typing import Literal
 from gateway import addresses
 from providers import HTTPProvider, find
 from providers._declared import declare
-from providers._tables import Table
+from providers._declared._tables import Table
 from providers._words import Budget
 
 

@@ -13,7 +13,7 @@ from gateway.steps import whole_seconds
 from gateway.stores import StoreUnavailable
 from gateway.tally import What
 from providers import Outcome
-from providers._grant import is_login
+from providers._login._grant import is_login
 
 if TYPE_CHECKING:
     from gateway.gateway import Gateway

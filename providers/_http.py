@@ -13,7 +13,7 @@ import anyio
 import httpx2
 
 from providers import _addresses, _cutting
-from providers._grant import Authority
+from providers._login._grant import Authority
 from providers._reading import member, one_line, redact, retry_after, spellings, told_wait
 from providers._transport import UNSENDABLE, Carrier, Connections, out_of_time
 from providers._wire import Unreadable, Wire, read_json

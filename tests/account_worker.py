@@ -10,7 +10,8 @@ from pathlib import Path
 
 import anyio
 
-from providers import Draft, Query, Settings, _grant
+from providers import Draft, Query, Settings
+from providers._login import _grant
 from providers.grok import Grok
 
 

@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from providers._grant import Authority, Grant
+from providers._login._grant import Authority, Grant
 from providers.grok import ACCOUNT
 from tests.vendors import Play, Played, Request, Script, json_play, success
 

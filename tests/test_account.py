@@ -22,9 +22,10 @@ from gateway import accounts, doctor
 from gateway.config import Config, load
 from gateway.gateway import Gateway
 from gateway.showing import show
-from providers import Draft, Outcome, Query, Reply, Settings, _grant
-from providers._grant import Grant, Unusable, is_at
-from providers._oauth import TIER
+from providers import Draft, Outcome, Query, Reply, Settings
+from providers._login import _grant
+from providers._login._grant import Grant, Unusable, is_at
+from providers._login._oauth import TIER
 from providers._reading import spellings
 from providers.grok import Grok
 from tests.authority import STALE, PlayedAuthority, jwt

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import providers
 from providers import Draft, Outcome, Query, Reply, Settings, Wire
 from providers._declared import Declared, declare, shipped
-from providers._paths import path, paths
+from providers._declared._paths import path, paths
+from providers._declared._tables import read
 from providers._sections import Findings, Section, Unfit
-from providers._tables import read
 
 KEY = "canary-key-5fb1e0"
 NOW = datetime.fromisoformat("2026-11-30T12:00:00+00:00").timestamp()

@@ -19,10 +19,10 @@ from gateway.doors.mcp import describe
 from gateway.gateway import Gateway
 from gateway.keys import candidate
 from providers import Draft, Outcome, Query
-from providers import _tables as tables
+from providers._declared import _tables as tables
 from providers._declared import declare
+from providers._declared._templates import NAMES
 from providers._sections import Findings, Section
-from providers._templates import NAMES
 from tests.configured import Home, chain, provider
 from tests.markdown import Page, spans
 from tests.processes import command, written

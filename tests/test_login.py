@@ -18,7 +18,8 @@ import pytest
 
 from gateway import cli, login
 from gateway.callback import HEAD_S, LoginFailed
-from providers import _grant, find
+from providers import find
+from providers._login import _grant
 from providers._transport import Connections
 from providers.grok import ACCOUNT
 from tests.authority import PlayedAuthority, jwt

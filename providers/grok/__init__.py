@@ -16,10 +16,10 @@ from urllib.parse import unquote, urlsplit
 import anyio
 import httpx2
 
-from providers._account import Account
-from providers._grant import Authority, Grant, is_login
 from providers._http import Draft, HTTPProvider
-from providers._oauth import TIER
+from providers._login._account import Account
+from providers._login._grant import Authority, Grant, is_login
+from providers._login._oauth import TIER
 from providers._reading import member, result
 from providers._transport import Carrier, out_of_time
 from providers._wire import Wire
