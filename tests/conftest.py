@@ -37,6 +37,14 @@ def no_redis_is_left_running() -> Iterator[None]:
         used.end_shared()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nobody_waits_for_orders_to_fork() -> Iterator[None]:
+    """The process that others are forked from is started by the first test that needs it; see tests/forking."""
+    yield
+    if (used := sys.modules.get("tests.forking")) is not None:
+        used.end()
+
+
 @pytest.fixture
 async def played(anyio_backend: str) -> AsyncIterator[Played]:
     """The played vendors over HTTP/1.1; see tests/vendors."""

@@ -11,14 +11,15 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import anyio
 import httpx2
 
 from tests.doors_fixtures import call
-
-ROOT = Path(__file__).parent.parent
+from tests.forking import ROOT, Forked, is_forkable
 
 
 @contextmanager
@@ -69,18 +70,70 @@ def written(file: Path, content: object) -> Path:
     return file
 
 
+class Process:
+    """A forked one for a loop; as an `asyncio.subprocess.Process` as far as it goes."""
+
+    def __init__(self, forked: Forked, stdout: asyncio.StreamReader, stderr: asyncio.StreamReader) -> None:
+        self.pid = forked.pid
+        self.stdout = stdout
+        self.stderr = stderr
+        self.send_signal = forked.send_signal
+        self.kill = forked.kill
+        self._forked = forked
+
+    @classmethod
+    async def start(cls, *arguments: str, stdin: int, environ: Mapping[str, str]) -> Process:
+        forked = Forked("gateway", *arguments, stdin=stdin, environ=environ)
+        streams = asyncio.StreamReader(), asyncio.StreamReader()
+        for stream, pipe in zip(streams, (forked.stdout, forked.stderr), strict=True):
+            await asyncio.get_running_loop().connect_read_pipe(partial(asyncio.StreamReaderProtocol, stream), pipe)
+        return cls(forked, *streams)
+
+    @property
+    def returncode(self) -> int | None:
+        return self._forked.returncode
+
+    async def communicate(self, given: bytes | None = None) -> tuple[bytes, bytes]:
+        if (pipe := self._forked.stdin) is not None:
+            with suppress(BrokenPipeError), pipe:
+                await anyio.to_thread.run_sync(pipe.write, given or b"")
+        out, err = await asyncio.gather(self.stdout.read(), self.stderr.read())
+        await self.wait()
+        return out, err
+
+    async def wait(self) -> int:
+        if self.returncode is None:
+            await anyio.wait_readable(self._forked.status)
+        code = self._forked.wait()
+        self._forked.status.close()
+        return code
+
+
+async def started(
+    *arguments: str, environ: Mapping[str, str], stdin: int = asyncio.subprocess.DEVNULL
+) -> asyncio.subprocess.Process | Process:
+    """`python -m gateway` with `arguments` and pipes."""
+    if is_forkable(environ):
+        return await Process.start(*arguments, stdin=stdin, environ=environ)
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "gateway", *arguments),
+        stdin=stdin,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=ROOT,
+        env=environ,
+    )
+
+
 async def command(
     home: Path, *arguments: str, stdin: bytes | int = asyncio.subprocess.DEVNULL, **environ: str
 ) -> Ended:
     """Run `python -m gateway` with `arguments` to its end. Raises TimeoutError."""
     given = isinstance(stdin, bytes)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway", *arguments),
+    process = await started(
+        *arguments,
         stdin=asyncio.subprocess.PIPE if given else stdin,  # type: ignore[arg-type]
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=ROOT,
-        env=environment(home, **environ),
+        environ=environment(home, **environ),
     )
     try:
         async with asyncio.timeout(30):
@@ -95,7 +148,7 @@ async def command(
 class Serving:
     """A `serve` process: what it said so far, and a client that talks to it."""
 
-    def __init__(self, process: asyncio.subprocess.Process, headers: Mapping[str, str]) -> None:
+    def __init__(self, process: asyncio.subprocess.Process | Process, headers: Mapping[str, str]) -> None:
         self.process = process
         self.stderr = b""
         self.stdout = b""
@@ -173,14 +226,7 @@ async def serving(
     home: Path, *arguments: str, headers: Mapping[str, str] | None = None, **environ: str
 ) -> AsyncIterator[Serving]:
     """`serve` over the configuration that `environ` names, ready to be called; killed at the end."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "gateway", "serve", *arguments),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=ROOT,
-        env=environment(home, **environ),
-    )
+    process = await started("serve", *arguments, environ=environment(home, **environ))
     running = Serving(process, headers or {})
     try:
         await running.until_ready()

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any
 
 import pytest
 from mcp import Client, StdioServerParameters
 
 from tests.doors_fixtures import FOUND, HANDSHAKE, MODERN, call, modern
+from tests.forking import ROOT, Process, begin
 
-ROOT = Path(__file__).parent.parent
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": "i",
@@ -30,7 +28,7 @@ INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 class Piped:
     """A running process, spoken to line by line."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: Process) -> None:
         self.process = process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -66,14 +64,7 @@ class Piped:
 
 @contextmanager
 def piped(*arguments: str, **environment: str) -> Iterator[Piped]:
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.doors_process", "stdio", *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=ROOT,
-        env={**os.environ, **environment},
-    ) as process:
+    with begin("tests.doors_process", "stdio", *arguments, stdin=subprocess.PIPE, **environment) as process:
         too_late = threading.Timer(60, process.kill)
         too_late.start()
         try:

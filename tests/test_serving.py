@@ -6,16 +6,12 @@ import asyncio
 import itertools
 import json
 import logging
-import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Any
 
 import pytest
@@ -24,14 +20,13 @@ from gateway import logs
 from gateway.doors.app import Draining, build
 from gateway.doors.listening import ListenError, listen, listeners
 from tests.doors_fixtures import BEARER, HANDSHAKE, MODERN, TOKEN, FakeGateway, Served, call, modern, settings
-
-ROOT = Path(__file__).parent.parent
+from tests.forking import Process, begin
 
 
 class Running:
     """A serving process and its log."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: Process) -> None:
         self.process = process
         assert process.stderr is not None
         self.stderr: IO[bytes] = process.stderr
@@ -48,14 +43,7 @@ class Running:
 
 @contextmanager
 def running(*arguments: str) -> Iterator[Running]:
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.doors_process", "http", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=ROOT,
-        env={**os.environ},
-    ) as process:
+    with begin("tests.doors_process", "http", *arguments) as process:
         too_late = threading.Timer(30, process.kill)
         too_late.start()
         try:
