@@ -379,7 +379,16 @@ async def test_help_and_version_need_no_configuration_and_wrong_usage_is_2(tmp_p
 
 
 def test_quick_commands_do_not_import_what_only_servers_need(tmp_path: Path) -> None:
-    quick = [["--help"], ["config", "check"], ["search", "--json", ""]]
+    quick = [
+        ["--help"],
+        ["config", "check"],
+        ["search", "--json", ""],
+        ["status"],
+        ["doctor"],
+        ["explain", "tavily", "432"],
+        ["logout", "grok"],
+        ["token", "new"],
+    ]
     slow = ("mcp", "starlette", "uvicorn", "curl_cffi")
     program = (
         "import sys\n"
