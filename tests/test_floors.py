@@ -91,21 +91,23 @@ def test_nobody_catches_everything_but_at_edges_that_say_why() -> None:
     assert len(edges) <= 5, edges
 
 
-def test_every_vendor_has_its_facts_and_a_recordings_file() -> None:
-    vendors = [providers.find(name) for name in providers.names()]
-    # two vendors with one place would be asked in whatever order their files are found
-    assert len({vendor.priority for vendor in vendors}) == len(vendors)
-    # who is the last resort comes after everybody who joins the chain by himself
-    assert max(each.priority for each in vendors if each.joins == "built_in") < min(
-        (each.priority for each in vendors if each.joins == "last_resort"), default=1000
-    )
-    for vendor in vendors:
-        name = vendor.name
-        assert providers.find(name) is vendor
-        assert vendor.title
-        assert vendor.home.startswith("https://") or vendor.keys_are_addresses
-        assert vendor.errors
-        assert (ROOT / "tests" / "recordings" / f"{name}.json").exists()
+@pytest.mark.parametrize("name", providers.names())
+def test_every_vendor_has_its_facts_and_a_recordings_file(name: str) -> None:
+    vendor = providers.find(name)
+    assert vendor.name == name
+    assert vendor.title
+    assert vendor.home.startswith("https://") or vendor.keys_are_addresses
+    assert vendor.errors
+    assert (ROOT / "tests" / "recordings" / f"{name}.json").exists()
+
+
+@pytest.mark.parametrize("name", providers.names())
+def test_every_vendor_has_a_place_of_its_own_and_last_resorts_come_last(name: str) -> None:
+    vendor, others = providers.find(name), [providers.find(each) for each in providers.names() if each != name]
+    # two with one place would be asked in whatever order their files are found
+    assert vendor.priority not in {each.priority for each in others}
+    if vendor.joins == "built_in":
+        assert not [each.name for each in others if each.joins == "last_resort" and each.priority < vendor.priority]
 
 
 def test_nothing_committed_names_this_or_any_other_machine() -> None:
