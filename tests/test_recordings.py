@@ -102,14 +102,14 @@ def reading(provider: str, recording: Recording) -> Reply:
 
 
 @pytest.mark.parametrize("provider", providers.names())
-def test_every_recording_means_what_it_says(provider: str) -> None:
+def test_a_recording_means_what_it_says(provider: str, one: Recording | None = None) -> None:
     with Cases() as cases:
-        for recording in RECORDINGS[provider]:
+        for recording in RECORDINGS[provider] if one is None else [one]:
             with cases.case(recording["name"]):
-                check(provider, recording)
+                check_reading(provider, recording)
 
 
-def check(provider: str, recording: Recording) -> None:
+def check_reading(provider: str, recording: Recording) -> None:
     check_form(recording)
     reply = reading(provider, recording)
     expect = recording["expect"]
