@@ -101,8 +101,9 @@ def reading(provider: str, recording: Recording) -> Reply:
     return first
 
 
-@pytest.mark.parametrize("provider", providers.names())
-def test_a_recording_means_what_it_says(provider: str, one: Recording | None = None) -> None:
+@pytest.mark.parametrize(("provider", "one"), [(name, None) for name in RECORDINGS], ids=RECORDINGS)
+def test_a_recording_means_what_it_says(provider: str, one: Recording | None) -> None:
+    """Each of the provider; `one` alone for tests that make one."""
     with Cases() as cases:
         for recording in RECORDINGS[provider] if one is None else [one]:
             with cases.case(recording["name"]):
