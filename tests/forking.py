@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -50,14 +51,19 @@ def is_forkable(environ: Mapping[str, str]) -> bool:
 
 
 class Forked:
-    """`python -m module` with `arguments` in `environ`; as a `subprocess.Popen` as far as it goes. In `with`: killed
-    and waited for at the end.
+    """`python -m module` with `arguments` in `environ` and `folder`; as a `subprocess.Popen` as far as it goes.
+    In `with`: killed and waited for at the end.
 
     `stdin` is nothing, a pipe or a descriptor; what is written to `stdout` and `stderr` is read here.
     """
 
     def __init__(
-        self, module: str, *arguments: str, environ: Mapping[str, str], stdin: int = subprocess.DEVNULL
+        self,
+        module: str,
+        *arguments: str,
+        environ: Mapping[str, str],
+        stdin: int = subprocess.DEVNULL,
+        folder: Path = ROOT,
     ) -> None:
         self.returncode: int | None = None
         self.stdin: IO[bytes] | None = None
@@ -67,7 +73,7 @@ class Forked:
             self.stdin = open(write, "wb")  # noqa: SIM115
         out, err, status = os.pipe(), os.pipe(), os.pipe()
         try:
-            order = {"module": module, "arguments": arguments, "environ": dict(environ)}
+            order = {"module": module, "arguments": arguments, "environ": dict(environ), "folder": str(folder)}
             _tell(_parent(), json.dumps(order).encode(), [given, out[1], err[1], status[1]])
         finally:
             for each in (out[1], err[1], status[1], *((given,) if given != stdin else ())):
@@ -90,16 +96,30 @@ class Forked:
         self.status.close()
 
     def wait(self, limit_s: float | None = None) -> int:
-        """How it ended, as `Popen.returncode` tells it. Raises TimeoutError."""
+        """How it ended, as `Popen.returncode` tells it. Raises TimeoutExpired."""
         if self.returncode is None:
             if not select.select([self.status], [], [], limit_s)[0]:
-                raise TimeoutError
+                raise subprocess.TimeoutExpired("a forked process", limit_s or 0)
             self.returncode = int(self.status.readline())
         return self.returncode
 
+    def communicate(self, given: bytes = b"", timeout: float | None = None) -> tuple[bytes, bytes]:
+        """All that it says, until it ends. Raises TimeoutExpired."""
+        with ThreadPoolExecutor(2) as together:
+            said = [together.submit(each.read) for each in (self.stdout, self.stderr)]
+            if self.stdin is not None:
+                with suppress(BrokenPipeError), self.stdin:
+                    self.stdin.write(given)
+            try:
+                self.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+            return said[0].result(), said[1].result()
+
     def send_signal(self, number: int) -> None:
         """Nothing happens where it has ended already."""
-        with suppress(TimeoutError, ProcessLookupError):
+        with suppress(subprocess.TimeoutExpired):
             self.wait(0)
         if self.returncode is None:
             with suppress(ProcessLookupError):
@@ -112,17 +132,19 @@ class Forked:
 Process = Forked | subprocess.Popen[bytes]
 
 
-def begin(module: str, *arguments: str, stdin: int = subprocess.DEVNULL, **environ: str) -> Process:
+def begin(
+    module: str, *arguments: str, stdin: int = subprocess.DEVNULL, folder: Path = ROOT, **environ: str
+) -> Process:
     """`python -m module` with pipes, in little of this machine's environment and in `environ`; forked where it can be.
 
     To be killed in the end.
     """
     kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "HOME") if name in os.environ}
     if is_forkable(environ):
-        return Forked(module, *arguments, environ=kept | environ, stdin=stdin)
+        return Forked(module, *arguments, environ=kept | environ, stdin=stdin, folder=folder)
     command = [sys.executable, "-m", module, *arguments]
     pipes = {"stdin": stdin, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, **pipes, cwd=ROOT, env=kept | environ)
+    return subprocess.Popen(command, **pipes, cwd=folder, env=kept | {"PYTHONPATH": str(ROOT)} | environ)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -205,7 +227,8 @@ def _watch(stdin: int, stdout: int, stderr: int, status: int) -> None:
     os._exit(0)
 
 
-def _become(module: str, arguments: list[str], environ: dict[str, str]) -> None:
+def _become(module: str, arguments: list[str], environ: dict[str, str], folder: str) -> None:
+    os.chdir(folder)
     os.environ.clear()
     os.environ.update(environ)
     time.tzset()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import signal
@@ -36,6 +35,7 @@ from providers import names
 from providers._words import UNBOUNDED
 from tests import redis_server, tables
 from tests.chaos.__main__ import TRIALS
+from tests.forking import Process, begin
 from tests.markdown import ROOT, Page, Snippet, pages, spans
 from tests.test_recordings import KEYS as RECORDING_KEYS
 from tests.test_recordings import NEEDED as RECORDING_NEEDED
@@ -206,17 +206,9 @@ class Shell:
                 value = redis_server.shared_url()
             self.environ[name] = value
 
-    def _start(self, *arguments: str) -> subprocess.Popen[str]:
-        environ = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "PYTHONPATH": str(ROOT), **self.environ}
-        return subprocess.Popen(
-            [sys.executable, "-m", "gateway", *arguments],
-            cwd=self.folder,
-            env=environ,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def _start(self, *arguments: str) -> Process:
+        environ = {"HOME": str(self.folder), **self.environ}
+        return begin("gateway", *arguments, stdin=subprocess.PIPE, folder=self.folder, **environ)
 
     def gateway(self, command: str, *arguments: str, stdin: str = "") -> str:
         """What a command of ours prints; it must end well."""
@@ -227,9 +219,9 @@ class Shell:
                 assert get("/mcp").status == (401 if "WEBSEARCH_TOKEN" in self.environ else 405)
             return ""
         with self._start(*arguments) as process:
-            told, complained = process.communicate(stdin, timeout=60)
-            assert process.returncode == 0, complained
-        return told
+            told, complained = process.communicate(stdin.encode(), timeout=60)
+            assert process.returncode == 0, complained.decode()
+        return told.decode()
 
     @contextmanager
     def served(self, *arguments: str) -> Iterator[Callable[[str], HTTPResponse]]:
@@ -284,7 +276,7 @@ class Shell:
         assert answered["results"]
 
 
-def until_it_listens(process: subprocess.Popen[str], port: int, limit_s: float = 20) -> None:
+def until_it_listens(process: Process, port: int, limit_s: float = 20) -> None:
     """Wait until `port` takes connections; who calls so early is answered when it serves."""
     over = time.monotonic() + limit_s
     while True:
