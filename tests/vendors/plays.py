@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gzip
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal
@@ -28,13 +28,13 @@ class Request:
     body: bytes = b""
     at: float = 0.0
 
-    @cached_property
+    @functools.cached_property
     def headers(self) -> dict[str, str]:
         """By lower-case name; the last of several wins."""
         lines = self.head.decode("latin-1").split("\r\n")
         return {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
-    @cached_property
+    @functools.cached_property
     def json(self) -> Any:
         """The body as JSON. Raises ValueError."""
         return json.loads(self.body)
@@ -66,7 +66,7 @@ class Play:
     silent: bool = False
     echo: bool = False
 
-    @cached_property
+    @functools.cached_property
     def is_plain(self) -> bool:
         """Whether it can go out at once, in one piece."""
         return (
@@ -76,7 +76,7 @@ class Play:
             and self.raw is None
         )
 
-    @cached_property
+    @functools.cached_property
     def head(self) -> bytes:
         """Status line and headers for HTTP/1.1."""
         lines = [f"HTTP/1.1 {self.status} {_PHRASES.get(self.status, '')}"]
@@ -85,7 +85,7 @@ class Play:
             lines.append(f"content-length: {len(self.body)}")
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
-    @cached_property
+    @functools.cached_property
     def wire(self) -> bytes:
         """The whole reply for HTTP/1.1."""
         return self.head + self.body
@@ -124,10 +124,12 @@ GARBAGE = Play(raw=b"\x16\x03\x01 not HTTP at all\r\n\r\n")
 
 def bomb(times: int = 1, size: int = 64 * 1024 * 1024) -> Play:
     """`size` bytes of spaces, compressed `times` over."""
-    body = b" " * size
-    for _ in range(times):
-        body = gzip.compress(body, mtime=0)
-    return Play(200, {**JSON, "content-encoding": ", ".join(["gzip"] * times)}, body)
+    return Play(200, {**JSON, "content-encoding": ", ".join(["gzip"] * times)}, _compressed(times, size))
+
+
+@functools.cache  # half a second for every layer
+def _compressed(times: int, size: int) -> bytes:
+    return gzip.compress(_compressed(times - 1, size) if times > 1 else b" " * size, mtime=0)
 
 
 def elsewhere(address: str, status: int = 302) -> Play:
