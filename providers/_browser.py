@@ -255,6 +255,17 @@ MAX_DEPTH = 4000
 MAX_ELEMENTS = 40_000
 """Elements a page may have. Pages of results have some thousands; what is read of each takes its time."""
 
+MAX_ATTRIBUTES = 500
+"""Attributes an element may have: the parser compares each with all others, and 40,000 of them take it 24 s."""
+
+_ATTRIBUTE = r"(?>[\s/]*+[^\s/>{no}][^\s/>={no}]*+(?:\s*+=\s*+(?:\"[^\"{no}]*+\"|'[^'{no}]*+'|[^\s>{no}]*+))?+)"
+"""One, as HTML's tokenizer reads it; nothing in it can match in two ways. `no` is what it cannot hold."""
+
+_TAG = re.compile(rf"<[a-zA-Z][^\s/>]*+{_ATTRIBUTE.format(no='')}{{0,{MAX_ATTRIBUTES}}}+({_ATTRIBUTE.format(no='')})?")
+_BARE_TAG = re.compile(rf"<[a-zA-Z][^\s/><]*+{_ATTRIBUTE.format(no='<')}{{{MAX_ATTRIBUTES + 1}}}")
+"""Too many attributes without a `<` in them: seen also where the text before left a quotation mark open."""
+_CODE = re.compile(r"<(script|style)\b[^<>]*+>", re.IGNORECASE)
+
 _TAG_START = re.compile(r"<(/?)([a-z][a-z0-9]*)", re.IGNORECASE)
 _UNCLOSED = frozenset(
     "area base br col embed hr img input link meta source track wbr li option p td th tr".split()  # noqa: SIM905
@@ -262,8 +273,21 @@ _UNCLOSED = frozenset(
 """Elements that are never closed, or that the next one closes."""
 
 
+def _without_code(text: str) -> str:
+    """`text` without what scripts and styles hold: a comparison in there looks like the beginning of an element."""
+    lower = text.lower() if text.isascii() else text  # (lower() alone may change the length)
+    kept, at = [], 0
+    while (begins := _CODE.search(text, at)) and (ends := lower.find(f"</{begins[1].lower()}", begins.end())) >= 0:
+        kept.append(text[at : begins.end()])
+        at = ends
+    return "".join((*kept, text[at:]))
+
+
 def read_page(text: str) -> LexborHTMLParser:
     """`text` as a document. Raises `Unreadable` for one that only keeps the parser busy."""
+    markup = _without_code(text)
+    if _BARE_TAG.search(markup) or any(tag[1] for tag in _TAG.finditer(markup)):
+        raise Unreadable("too many attributes")
     depth = 0
     inside: Counter[str] = Counter()
     for number, tag in enumerate(_TAG_START.finditer(text)):

@@ -104,7 +104,10 @@ def _worded_date(text: str) -> datetime | None:
 # ---------------------------------------------------------------------------------------------------------------------
 # text
 
-_TAG = re.compile(r"<(?:/?[A-Za-z][^<>]*|!--.*?--|![A-Za-z][^<>]*)>", re.DOTALL)
+MAX_TEXT = 100_000
+"""Characters of one text that are looked at; what is beyond them no answer has room for."""
+
+_TAG = re.compile(r"<[/!]?[A-Za-z][^<>]*>")
 _BREAKING_TAG = re.compile(r"</?(?:br|p|div|li|ul|ol|tr|td|th|h[1-6]|table|blockquote)\b[^<>]*>", re.IGNORECASE)
 _SPACE = re.compile(r"\s+")
 
@@ -141,12 +144,22 @@ def one_line(text: str) -> str:
     return _SPACE.sub(" ", text.translate(_DROPPED)).strip()
 
 
+def _without_comments(text: str) -> str:
+    """`text` without comments; one that never ends stays. (A pattern would look for each end from every beginning.)"""
+    kept, at = [], 0
+    while (begins := text.find("<!--", at)) >= 0 and (ends := text.find("-->", begins + 4)) >= 0:
+        kept.append(text[at:begins])
+        at = ends + 3
+    return "".join((*kept, text[at:]))
+
+
 def plain_text(value: object) -> str:
     """What a reader would see of `value`: tags gone, entities resolved once, one clean line. Not text: ""."""
     if not isinstance(value, str):
         return ""
+    value = value[:MAX_TEXT]
     if "<" in value:
-        value = _TAG.sub("", _BREAKING_TAG.sub(" ", value))
+        value = _TAG.sub("", _BREAKING_TAG.sub(" ", _without_comments(value)))
     if "&" in value:
         value = html.unescape(value)
     return one_line(value)

@@ -74,13 +74,13 @@ class VisitingProvider(BrowserProvider):
 
         Results, or an honest "nothing found", are the search's own. Nothing here counts on redirects being followed.
         """
-        reply = self.read(wire)
+        page = self._decoded(wire)
+        reply = self._meaning(wire, page)
         if reply.outcome in _ANSWERED:
             return reply
         row = reply.matched if reply.matched in self.errors else None
         if row is not None and row.code not in self.harmless:
             return reply
-        page = self._decoded(wire)
         ticket = self.ticket(wire, page if isinstance(page, LexborHTMLParser) else None)
         if ticket is not None:
             return ticket

@@ -13,8 +13,7 @@ from xml.etree.ElementTree import Element, ParseError, fromstring
 
 import httpx2
 
-from providers import _cutting
-from providers._browser import BrowserProvider, is_of
+from providers._browser import MAX_ELEMENTS, BrowserProvider, is_of
 from providers._matching import share, words
 from providers._reading import MOST_ROWS, result, rows
 from providers._wire import Unreadable, Wire
@@ -32,6 +31,7 @@ class BingRSS(BrowserProvider):
     home = "https://www.bing.com/search"
     joins = "last_resort"
     domains = 1
+    operators = True
     enforces_freshness = False
     sends_unrelated = True
     min_interval_ms = 2000
@@ -46,9 +46,6 @@ class BingRSS(BrowserProvider):
         Row(429, Outcome.RATE_LIMITED),  # inferred
         Row(403, Outcome.RATE_LIMITED),  # inferred
     )
-
-    def fit(self, query: Query) -> tuple[Query, tuple[str, ...]] | None:
-        return _cutting.fit(query, self.limits, self.name, _cutting.site_operators(query))
 
     def request(self, query: Query, key: str) -> httpx2.Request:
         market = str(self.option("market"))
@@ -103,6 +100,8 @@ def _feed(text: str) -> Element:
     """The root of an XML document. Raises `Unreadable`, also for one that brings definitions of its own."""
     if _DOCTYPE.match(text):
         raise Unreadable("a document type: entities in it can grow without end")
+    if text.count("<") > 2 * MAX_ELEMENTS:
+        raise Unreadable("too many elements")
     try:
         return fromstring(text.encode("utf-8", "replace").decode())
     except (ParseError, ValueError):

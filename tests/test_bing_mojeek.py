@@ -204,7 +204,7 @@ def test_a_document_type_is_refused_wherever_it_stands(before: str, tmp_path: Pa
 
 
 def test_a_deep_feed_is_read_without_falling_over() -> None:
-    deep = feed(item("Peat", text="<b>" * 100_000 + "bog" + "</b>" * 100_000))
+    deep = feed(item("Peat", text="<b>" * 10_000 + "bog" + "</b>" * 10_000))
     assert [row.snippet for row in read(deep).results] == ["bog"]
 
 

@@ -17,7 +17,7 @@ import pytest
 import trustme
 
 from providers import Draft, Outcome, Reply, Settings, Wire
-from providers._browser import MAX_DEPTH, MAX_ELEMENTS, BrowserConnections, BrowserProvider, read_page
+from providers._browser import MAX_ATTRIBUTES, MAX_DEPTH, MAX_ELEMENTS, BrowserConnections, BrowserProvider, read_page
 from providers._transport import MAX_BODY, Carrier, Connections
 from providers._wire import Unreadable
 
@@ -381,3 +381,21 @@ def test_a_page_that_only_keeps_the_parser_busy_is_not_parsed() -> None:
     assert len(page.css("li")) == 10_000
     with pytest.raises(Unreadable):
         read_page("<div></div>" * (MAX_ELEMENTS + 1))
+
+
+@pytest.mark.parametrize("unit", [" a{}", " a{}=1", "/a{}", ' a{}=">"', ' a{}="<b"', "a{}='x'", "\na{}=&"])
+@pytest.mark.parametrize("before", ["", '<!-- <i b=" -->', "<p title='x > y'>moss</p>", "<script>'<a b=\"'</script>"])
+def test_an_element_with_too_many_attributes_is_not_parsed(before: str, unit: str) -> None:
+    def page(count: int) -> str:
+        return f"{before}<div {''.join(unit.format(n) for n in range(count))}>moss</div>"
+
+    assert read_page(page(MAX_ATTRIBUTES - 50)).css_first("div") is not None
+    if not (before.count('"') % 2 and "<" in unit):  # nobody can tell what an open quotation mark before it hides
+        with pytest.raises(Unreadable):
+            read_page(page(MAX_ATTRIBUTES + 50))
+
+
+def test_what_is_written_between_elements_is_no_attribute() -> None:
+    words = " ".join(f"moss {n}=1" for n in range(3_000))
+    page = read_page(f'<p>{words}</p><script>if (a <b && c) {{ {words} }}</script><p title="{words}">end</p>')
+    assert len(page.css("p")) == 2

@@ -18,6 +18,7 @@ import pytest
 import providers
 from providers import Draft, HTTPProvider, Outcome, Query, Reply, Settings, _transport
 from providers._browser import BrowserProvider
+from providers._visiting import VisitingProvider
 from tests.vendors import (
     GARBAGE,
     RESET,
@@ -43,7 +44,7 @@ BROWSERS = tuple(name for name in providers.names() if issubclass(providers.find
 PAGES = tuple(name for name in BROWSERS if name != "bing_rss")
 """Those that send pages: a feed is as strict as JSON."""
 
-VISITING = ("so360", "seznam", "startpage")
+VISITING = tuple(name for name in providers.names() if issubclass(providers.find(name), VisitingProvider))
 """Engines that want their front page visited first: more than one request a search."""
 
 LIMIT_S = 0.15
@@ -127,6 +128,15 @@ def surrogates(name: str, good: bytes) -> Play:
     return Play(200, kind(name), good.replace(b": page", torn))
 
 
+def flooded(name: str, good: bytes) -> Play:
+    flood = (b"&lt;!--" if name in PAGES else b"<!--") * 30_000
+    return Play(200, kind(name), good.replace(b": page", b": " + flood + b" page", 1))
+
+
+def crowded(name: str, good: bytes) -> Play:
+    return Play(200, kind(name), b"<div " + b" ".join(b"a%d=1" % n for n in range(40_000)) + b">" + good)
+
+
 CUT_AFTER = {
     "duckduckgo": b'class="result ',
     "so360": b'class="res-list',
@@ -167,6 +177,8 @@ FAULTS = {
     "NaN": Fault(saying(b"NaN"), Outcome.SERVER_ERROR),
     "infinite members": Fault(saying(b'{"results": Infinity, "code": NaN, "web": -Infinity}'), Outcome.SERVER_ERROR),
     "lone surrogates": Fault(surrogates, Outcome.OK),
+    "a flood of comments that never end": Fault(flooded, Outcome.OK, {"bing_rss": Outcome.SERVER_ERROR}),
+    "an element with 40,000 attributes": Fault(crowded, Outcome.SERVER_ERROR),
     "NUL bytes": Fault(saying(b"\0" * 1000), Outcome.SERVER_ERROR),
     "10 MiB": Fault(lambda name, good: Play(200, kind(name), good + b" " * 10 * 1024 * 1024), Outcome.SERVER_ERROR),
     "an unknown charset": Fault(charset("klingon"), Outcome.OK),
