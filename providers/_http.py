@@ -40,6 +40,8 @@ USER_AGENT = "Mozilla/5.0 (compatible; websearch-gateway)"
 UNREADABLE = Reply(Outcome.SERVER_ERROR, detail="unreadable reply", row="shape of a success: unknown")
 
 LEAST_SECRET = 8
+MOST_ECHOED = 50
+"""Rows of a reply that holds a secret which are shown, each text cut."""
 
 SHARED_TABLE = (
     # What a vendor's own table does not name. 403 stands in `_by_status`: it depends on who wrote the body.
@@ -92,6 +94,8 @@ class HTTPProvider:
     limits: ClassVar[Limits] = Limits()
     domains: int = 0
     """How many hosts the vendor itself can be held to; a provider with two faces sets it for the one in use."""
+    operators: ClassVar[bool] = False
+    """Whether hosts go into the query's text, as `site:` operators."""
     enforces_freshness: ClassVar[bool] = True
     """Whether `freshness` is a filter here, and not only a wish in words."""
     rest_default_s: ClassVar[float | None] = None
@@ -170,7 +174,8 @@ class HTTPProvider:
 
     def fit(self, query: Query) -> tuple[Query, tuple[str, ...]] | None:
         """`query` with its text cut to what the vendor takes, and what to say about it; None when it cannot be done."""
-        return _cutting.fit(query, self.limits, self.name)
+        operators = _cutting.site_operators(query) if self.operators else ()
+        return _cutting.fit(query, self.limits, self.name, operators)
 
     def speaks(self, query: Query) -> bool:
         """Whether the vendor can have pages in the language that `query` is written in."""
@@ -293,7 +298,8 @@ class HTTPProvider:
         found = self.results(body) if body is not None else None
         if isinstance(found, Reply):
             return found
-        if found is None:
+        # an error that no row knows, beside an empty list, is no honest "nothing found"
+        if found is None or (not found.rows and member(body, "error")):
             words = one_line(said.message[:1000])
             return replace(UNREADABLE, detail=f"http_{wire.status} {UNREADABLE.detail}", message=words)
         if found.rows:
@@ -368,8 +374,9 @@ def without_secrets(reply: Reply, secret_forms: Sequence[str]) -> Reply:
     if not any(len(form) >= LEAST_SECRET and form.lower() in told for form in secret_forms):
         return reply
     clean = []
-    for row in reply.results:
-        title, url, snippet, content = (redact(text, secret_forms) for text in _texts(row))
+    # cleaning takes its time, and who repeats a key is not worth much of it
+    for row in reply.results[:MOST_ECHOED]:
+        title, url, snippet, content = (redact(text[:2048], secret_forms) for text in _texts(row))
         clean.append(Result(title, url, snippet, content, row.published))
     notes = tuple(redact(note, secret_forms) for note in reply.notes)
     return replace(reply, results=tuple(clean), answer=redact(reply.answer, secret_forms), notes=notes)

@@ -8,7 +8,6 @@ from typing import ClassVar, NamedTuple
 
 import httpx2
 
-from providers import _cutting
 from providers._http import HTTPProvider
 from providers._reading import member, result, rows
 from providers._wire import Wire
@@ -39,6 +38,7 @@ class Brave(HTTPProvider):
     budget = monthly(1000, reset_day=15)
     min_interval_ms = 1000
     domains = 1
+    operators = True
     may_store = False
     options: ClassVar = {
         "may_store": Option(
@@ -61,9 +61,6 @@ class Brave(HTTPProvider):
         Row(429, Outcome.QUOTA_EXHAUSTED, code="x-ratelimit-remaining"),  # inferred: a long window is empty
         Row(429, Outcome.RATE_LIMITED),
     )
-
-    def fit(self, query: Query) -> tuple[Query, tuple[str, ...]] | None:
-        return _cutting.fit(query, self.limits, self.name, _cutting.site_operators(query))
 
     def request(self, query: Query, key: str) -> httpx2.Request:
         fields = {"q": query.text, "count": str(query.max_results), "result_filter": "web", "text_decorations": "false"}

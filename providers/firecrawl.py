@@ -20,10 +20,9 @@ from providers._words import Left, Limits, Option, Outcome, Query, Result, Resul
 
 FRESHNESS = {"day": "qdr:d", "week": "qdr:w", "month": "qdr:m", "year": "qdr:y"}
 
+_CAPPED = r"(?:limits?|caps?|quota|allowance|credits?|requests?|usage|access|search(?:es)?|exhausted|exceeded)"
 DAILY_CAP = re.compile(
-    r"\b(?:daily|keyless)\b(?: \w+){0,3} (?:limit|cap|quota|allowance|credits|requests)\b"
-    r"|\b(?:limit|cap|quota|allowance|credits|requests)\b(?: \w+){0,3} (?:daily|keyless)\b",
-    re.IGNORECASE,
+    rf"\b(?:daily|keyless)\b(?: \w+){{0,4}} {_CAPPED}\b|\b{_CAPPED}\b(?: \w+){{0,4}} (?:daily|keyless)\b", re.IGNORECASE
 )
 """The caps of searches without a key, per address and day. They are documented; how they are worded is inferred."""
 
@@ -112,14 +111,14 @@ class Firecrawl(HTTPProvider):
     def said(self, wire: Wire, body: object) -> Said:
         code, message = member(body, "code"), super().said(wire, body).message
         codes = [code] if isinstance(code, str) else []
-        return Said((*codes, "daily cap") if DAILY_CAP.search(message) else tuple(codes), message)
+        return Said((*codes, "daily cap") if DAILY_CAP.search(message[:1000]) else tuple(codes), message)
 
     def status(self, wire: Wire, body: object) -> int:
         """A failure that comes under 200 has no status of its own, but a sentence that has one elsewhere."""
         success = member(body, "success")
         if wire.status != 200 or success is True or (success is None and not isinstance(member(body, "error"), str)):
             return wire.status
-        message = self.said(wire, body).message.lower()
+        message = self.said(wire, body).message[:1000].lower()
         if DAILY_CAP.search(message):
             return 429
         return next((status for words, status in STATUSES.items() if message.startswith(words.lower())), 500)

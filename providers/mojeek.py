@@ -7,7 +7,6 @@ from typing import ClassVar
 import httpx2
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from providers import _cutting
 from providers._browser import BrowserProvider
 from providers._reading import MOST_ROWS, result, rows
 from providers._words import Option, Outcome, Query, Result, Results, Row
@@ -26,6 +25,7 @@ class Mojeek(BrowserProvider):
     home = "https://www.mojeek.com/search"
     joins = "if_listed"
     domains = 1
+    operators = True
     min_interval_ms = 4000
     timeout_s = 8.0
     rest_default_s = 240.0  # about ten requests per address, full again after some four minutes, as users report
@@ -36,9 +36,6 @@ class Mojeek(BrowserProvider):
     }
 
     errors = (Row(403, Outcome.RATE_LIMITED),)  # 403 - Forbidden
-
-    def fit(self, query: Query) -> tuple[Query, tuple[str, ...]] | None:
-        return _cutting.fit(query, self.limits, self.name, _cutting.site_operators(query))
 
     def request(self, query: Query, key: str) -> httpx2.Request:
         # no `s`, which is where the rows begin: with s=0 the first page is refused
@@ -81,8 +78,8 @@ def _result(row: dict[str, object]) -> Result | None:
 def _is_empty(page: LexborHTMLParser) -> bool:
     """Whether the page has its place for results, whole and with none in it (inferred: how it says so is not known)."""
     containers = page.css(_CONTAINERS)
-    if any(node.css_first("li") is not None or node.css_first(_LINKS) is not None for node in containers):
-        return False  # rows, but not as we know them
+    if any(node.css_first(f"li, form, input, iframe, script, {_LINKS}") is not None for node in containers):
+        return False  # rows, but not as we know them; or something that wants to know who we are
     return any(_is_closed(node, page.raw_html or b"") for node in containers)
 
 

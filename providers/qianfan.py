@@ -115,8 +115,7 @@ class Qianfan(HTTPProvider):
         pages = [item for item in items if _is_page(item)] if isinstance(items, list) else None
         kept = rows(pages, self._row)
         # an error whose code is in no row is no empty answer
-        failed = bool(_codes(body) or member(body, "error"))
-        return None if kept is None or (not kept and failed) else Results(kept)
+        return None if kept is None or (not kept and _codes(body)) else Results(kept)
 
     def _row(self, row: dict[str, object]) -> Result | None:
         published = iso_date(row.get("date"))

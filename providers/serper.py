@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import httpx2
 
-from providers import _cutting
 from providers._http import HTTPProvider
 from providers._reading import member, result, rows
 from providers._wire import Wire
@@ -32,6 +31,7 @@ class Serper(HTTPProvider):
     budget = one_time(2500)  # free credits, given once
     min_interval_ms = 1000
     domains = 1
+    operators = True
     usage_every_s = 60  # ours: no limit is published
     options: ClassVar = {
         "kind": Option(str, "search", "what to search: the web or news", ("search", "news")),
@@ -51,9 +51,6 @@ class Serper(HTTPProvider):
         Row(401, Outcome.AUTH_FAILURE),
         Row(429, Outcome.RATE_LIMITED),  # bursts; no waiting time is known to come with it
     )
-
-    def fit(self, query: Query) -> tuple[Query, tuple[str, ...]] | None:
-        return _cutting.fit(query, self.limits, self.name, _cutting.site_operators(query))
 
     def request(self, query: Query, key: str) -> httpx2.Request:
         body: dict[str, object] = {"q": query.text, "num": query.max_results}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import httpx2
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from providers import _cutting
 from providers._browser import is_of, leads_to
 from providers._reading import MOST_ROWS, host_of, result, rows, web_url
 from providers._visiting import Ticket, VisitingProvider, hidden_fields, page_before
@@ -24,6 +23,7 @@ class Seznam(VisitingProvider):
     home = "https://search.seznam.cz/"
     joins = "last_resort"
     domains = 1
+    operators = True
     enforces_freshness = False
     min_interval_ms = 2000
     timeout_s = 8.0
@@ -37,9 +37,6 @@ class Seznam(VisitingProvider):
         Row(418, Outcome.RATE_LIMITED),
         Row(429, Outcome.RATE_LIMITED),
     )
-
-    def fit(self, query: Query) -> tuple[Query, tuple[str, ...]] | None:
-        return _cutting.fit(query, self.limits, self.name, _cutting.site_operators(query))
 
     def request(self, query: Query, key: str) -> httpx2.Request:
         headers = {"Accept-Language": "cs,en;q=0.7", "Referer": self.endpoint(), "Sec-Fetch-Site": "same-origin"}
@@ -66,7 +63,8 @@ class Seznam(VisitingProvider):
         organic = [row for row in found if not row["is_ad"]]
         if kept := rows(organic, _result):
             return Results(kept)
-        return Results() if _says_nothing_found(column) or (found and not organic) else None
+        # nobody has written down what the page without hits looks like: it cannot be told from a block
+        return Results() if found and not organic else None
 
     def said(self, wire: Wire, body: object) -> Said:
         target = leads_to(wire, self.endpoint(), "seznam.cz")
@@ -93,12 +91,3 @@ def _row(node: LexborNode) -> dict[str, object]:
 
 def _result(row: dict[str, object]) -> Result | None:
     return result(row["title"], row["url"], snippet=row["snippet"])
-
-
-def _says_nothing_found(column: LexborNode) -> bool:
-    """Whether the column has words of its own but nothing to follow: any hit, under whatever names, has a link.
-
-    Inferred: nobody has written down what the page without hits looks like.
-    """
-    has_more = column.css_first("a, h3, script, noscript") is not None
-    return not has_more and bool(column.text().strip())

@@ -10,7 +10,6 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from providers import _cutting
 from providers._browser import is_of, leads_to
 from providers._reading import MOST_ROWS, result, rows, web_url
 from providers._visiting import Ticket, VisitingProvider, page_before
@@ -25,6 +24,7 @@ class So360(VisitingProvider):
     home = "https://www.so.com/s"
     joins = "last_resort"
     domains = 1
+    operators = True
     enforces_freshness = False
     min_interval_ms = 2000
     timeout_s = 8.0
@@ -45,9 +45,6 @@ class So360(VisitingProvider):
 
     def speaks(self, query: Query) -> bool:
         return _EAST_ASIAN.search(query.text) is not None
-
-    def fit(self, query: Query) -> tuple[Query, tuple[str, ...]] | None:
-        return _cutting.fit(query, self.limits, self.name, _cutting.site_operators(query))
 
     def request(self, query: Query, key: str) -> httpx2.Request:
         headers = {"Accept-Language": "zh-CN,zh;q=0.9,en;q=0.6"}

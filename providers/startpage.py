@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 import httpx2
 from selectolax.lexbor import LexborHTMLParser
 
-from providers import _cutting
 from providers._browser import is_of, leads_to, read_page
 from providers._reading import MOST_ROWS, host_of, member, result, rows, web_url
 from providers._visiting import Ticket, VisitingProvider, hidden_fields, page_before
@@ -27,6 +26,7 @@ class Startpage(VisitingProvider):
     home = f"https://www.startpage.com/{_SEARCH}"
     joins = "if_listed"
     domains = 1
+    operators = True
     enforces_freshness = False
     min_interval_ms = 4000
     timeout_s = 8.0
@@ -46,9 +46,6 @@ class Startpage(VisitingProvider):
         Row(418, Outcome.RATE_LIMITED),
         Row(429, Outcome.RATE_LIMITED),
     )
-
-    def fit(self, query: Query) -> tuple[Query, tuple[str, ...]] | None:
-        return _cutting.fit(query, self.limits, self.name, _cutting.site_operators(query))
 
     def request(self, query: Query, key: str) -> httpx2.Request:
         language, safe_search = str(self.option("language")), str(self.option("safe_search"))

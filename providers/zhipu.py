@@ -25,7 +25,7 @@ BESIDE_ROWS = {"id", "created", "request_id", "search_intent"}
 CODE_BEFORE_SENTENCE = re.compile(r"\s*\[(\d{4})\]")
 """The interface for Claude clients puts it there: `[1308][Usage limit reached …][request id]`."""
 
-RESET = re.compile(r"(?:\breset at|将在)\s*(\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(?::\d{2})?)", re.IGNORECASE)
+RESET = re.compile(r"(?:\breset at|将[在于])\s*(\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(?::\d{2})?)", re.IGNORECASE)
 """`Your limit will reset at 2026-09-09 05:38:28`, `您的限额将在 2026-08-25 07:41:44 重置`."""
 
 
@@ -107,8 +107,7 @@ class Zhipu(HTTPProvider):
         if items is None and _has_no_rows(body):
             items = []
         kept = rows(items, self._row)
-        # an error whose code is in no row is no empty answer
-        return None if kept is None or (not kept and member(body, "error")) else Results(kept)
+        return None if kept is None else Results(kept)
 
     def _row(self, row: dict[str, object]) -> Result | None:
         return result(row.get("title"), row.get("link"), content=row.get("content"), published=row.get("publish_date"))

@@ -187,7 +187,9 @@ HOSTILE = (
 
 EMPTY = {
     "so360": '<div id="no-result"><p>…</p></div>',
-    "seznam": '<div id="searchpage-root"><div class="Layout--left"><div class="q"><p>…</p></div></div></div>',
+    # what its page without hits looks like is not known: only one of nothing but advertisements has surely none
+    "seznam": '<div id="searchpage-root"><div class="Layout--left"><div class="f2c528">'
+    '<h3><a href="https://c.seznam.cz/click?x">…</a></h3></div></div></div>',
     "startpage": '<script>React.createElement(UIStartpage.AppSerpWeb, {"query":%s,'
     '"render":{"presenter":{"regions":{"mainline":[{"display_type":"ads-google","results":[]}]}}}})</script>',
 }

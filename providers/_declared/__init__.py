@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from providers import _cutting
 from providers._budgets import budget
 from providers._declared import _paths, _tables, _templates
 from providers._declared._tables import Table
@@ -32,10 +31,6 @@ class Declared(HTTPProvider):
     """A vendor whose requests and replies are told by a table."""
 
     table: ClassVar[Table]
-
-    def fit(self, query: Query) -> tuple[Query, tuple[str, ...]] | None:
-        operators = _cutting.site_operators(query) if self.table.operators else ()
-        return _cutting.fit(query, self.limits, self.name, operators)
 
     def request(self, query: Query, key: str) -> httpx2.Request:
         table, values = self.table, self._values(query, key)
@@ -150,6 +145,7 @@ def declare(name: str, table: Table, **facts: object) -> type[Declared]:
             "joins": "if_listed",
             "limits": Limits(results=table.max_rows, query=table.max_query),
             "domains": table.domains,
+            "operators": table.operators,
             "enforces_freshness": any(slot == "freshness" or slot.startswith("after:") for slot in table.slots),
             "options": table.options,
             "errors": table.errors,

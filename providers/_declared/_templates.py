@@ -193,8 +193,8 @@ def segments(path: str, values: Values) -> str:
 
 
 def _quoted(text: str) -> str:
-    # a part that is nothing but dots would be taken for a step up
-    return quote(text, safe="") if text.strip(".") else text.replace(".", "%2E")
+    # a part that is nothing but dots is a step up, however it is spelled; with a blank behind it is not
+    return quote(text if text.strip(".") else f"{text} ", safe="")
 
 
 def date(slot: str, since: datetime) -> str:
