@@ -172,13 +172,14 @@ def no_results_note(verdict: Verdict, steps: Sequence[Step], query: Query, retry
         looked = _names([step for step in steps if step.answered])
         return f"No results: {looked} searched and found nothing. {_other_words(query)}"
     again = _again(steps, retry_after_s)
-    failed = ", ".join(f"{step.provider} {step.outcome}" for step in steps if not (step.answered and step.conclusive))
+    failed = ", ".join(f"{step.provider} {step.outcome}" for step in steps if not step.conclusive)
     if verdict == "incomplete":
         looked = _names([step for step in steps if step.answered])
         return (
             f"Search incomplete: {looked} found nothing, but not everyone could answer ({failed}). "
             f"Do not conclude that nothing exists. {again}, or use other words."
         )
+    failed = ", ".join(f"{step.provider} {step.outcome}" for step in steps)
     return f"Search failed: nobody could answer ({failed}). This says nothing about what exists. {again}."
 
 

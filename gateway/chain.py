@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 LOOK_BACK_S = 10.0
 """The longest that a search without results waits for somebody who rests."""
 
-WEAK = "Careful: the results of {} are hardly about the query, and nobody had better ones"
+WEAK = "Careful: the results of {} are hardly about the query, and no better ones came"
 
 ANOTHER_KEY_HELPS = (Outcome.RATE_LIMITED, Outcome.QUOTA_EXHAUSTED, Outcome.AUTH_FAILURE)
 ANOTHER_ADDRESS_HELPS = (*ANOTHER_KEY_HELPS, Outcome.TIMEOUT, Outcome.NETWORK, Outcome.SERVER_ERROR)
@@ -116,6 +116,7 @@ class Chain:
     ) -> _Won | None:
         """Try a provider's keys in order: each that is asked in vain leaves a step, or one skip stands for all."""
         if not (candidate.adapter.speaks(query) or even_if_resting):
+            log.debug("%s: skipped:%s", candidate.name, Skip.LANGUAGE)
             audit.add(skipped(candidate.name, Skip.LANGUAGE))
             return None
         skips: list[Step] = []
@@ -275,6 +276,8 @@ def _settled(audit: Audit, won: _Won, query: Query) -> Walked:
     audit.end(won=Step(adapter.name, Outcome.OK.value, elapsed_ms=reply.elapsed_ms))
     notes = [WEAK.format(adapter.name)] if won.is_weak else []
     notes += [*reply.notes, *honesty.notes(query, adapter, won.kept)]
+    if won.judged is not None and (unrelated := len(won.kept.results) - len(won.judged.related)):
+        notes.append(f"{unrelated} of the results shared no word with the query and were dropped")
     if won.too_long:
         notes.append(answer.dropped_for_length(won.too_long))
     return Walked(

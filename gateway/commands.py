@@ -312,7 +312,7 @@ def probe(asked: argparse.Namespace) -> int:
     print(*plan.lines, f"The recordings go into {path}.", sep="\n", file=said, flush=True)
     if plan.refusal:
         complain("nothing is sent", [plan.refusal])
-        return UNEXPECTED
+        return USAGE
     if not asked.yes and (code := _no_leave(said)) is not None:
         return code
     try:

@@ -192,6 +192,8 @@ def _outside(line: Mapping[str, Any], config: Config) -> Iterator[Finding]:
     """One that is not in the chain, and what keeps it out."""
     origin = config.origins.get("providers", "default")
     listed = "WEBSEARCH_PROVIDERS" if origin.startswith("env") else "providers in the file"
+    if origin == "default":
+        listed += ", beside everybody else who is to be asked"  # a list of one would be the whole chain
     joins = origin == "default" and providers.find(line["name"]).joins != "if_listed"
     if line["state"] == "unconfigured":
         wanted = f"set {line['credential_env']}" + ("" if joins else f", and add it to {listed}")

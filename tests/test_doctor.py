@@ -155,7 +155,7 @@ async def test_those_that_are_one_variable_away_are_told_with_that_variable(tmp_
         "tavily": "set TAVILY_API_KEY",
         "searxng": "set SEARXNG_URL",
         "grok": "set GROK_API_KEY",
-        "zhipu": "set ZHIPU_API_KEY, and add it to providers in the file",
+        "zhipu": "set ZHIPU_API_KEY, and add it to providers in the file, beside everybody else who is to be asked",
     }
 
 

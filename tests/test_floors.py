@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 
 PURE = {"policy", "filters", "domains", "operators", "answer", "query", "honesty", "steps", "relevance"}
 """Judging rooms: no store, no clock, no network."""
-READERS = {"config", "credentials", "sections", "settings", "addresses"}
+READERS = {"config", "credentials", "settings", "addresses"}
 WEB = {"mcp", "mcp_types", "starlette", "uvicorn"}
 WIRES = {"httpx2", "curl_cffi"}
 

@@ -188,14 +188,14 @@ async def test_a_faulty_configuration_asks_nobody(played: Played, run: Run) -> N
 
 async def test_a_budget_that_does_not_reach_is_not_begun(played: Played, run: Run) -> None:
     ended = await run("tavily", "--yes", chain=[tuned("tavily", quota={"limit": 2})])
-    assert (ended.code, played.count()) == (1, 0)
+    assert (ended.code, played.count()) == (2, 0)
     assert "our own budget is used up: 2 left of 3 needed" in ended.err
 
 
 async def test_what_cannot_be_counted_is_not_sent(played: Played, run: Run, unused_tcp_port: int) -> None:
     away = {"type": "redis", "url": f"redis://127.0.0.1:{unused_tcp_port}/0"}
     ended = await run("tavily", "--yes", state=away)
-    assert (ended.code, played.count()) == (1, 0)
+    assert (ended.code, played.count()) == (2, 0)
     assert "the state is away, so that nothing can be counted" in ended.err
 
 
