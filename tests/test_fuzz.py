@@ -125,6 +125,17 @@ def test_a_bad_member_costs_its_row_and_no_other(name: str) -> None:
     try_one()
 
 
+@pytest.mark.parametrize("name", [name for name in FACES if name not in (*BROWSERS, "grok_relay")])
+@pytest.mark.parametrize("error", [{"code": "wording invented", "message": "wording invented"}, "wording invented"])
+def test_an_error_that_no_row_knows_is_no_honest_nothing_beside_an_empty_list(name: str, error: object) -> None:
+    wire = good(name)
+    body = json.loads(wire.body)
+    for place in places(name):
+        body = replaced(body, place, [])
+    reply = read(name, Wire(200, wire.headers, as_body({**body, "error": error}), NOW))
+    assert reply.outcome not in (Outcome.OK, Outcome.NO_RESULTS), reply
+
+
 @FUZZ
 @given(st.integers(100, 999), VALUES, st.text(st.characters(max_codepoint=255), max_size=30))
 @example(429, None, "0\x1f")  # white space to a pattern, none to int()
