@@ -30,7 +30,6 @@ from providers._login._grant import is_login
 from providers._reading import spellings
 from providers._sections import did_you_mean, printable_name
 from providers._visiting import VisitingProvider
-from providers.grok import Grok
 
 PATIENCE_S = 60.0
 """A turn further off than this, or than two of the key's own intervals, is not waited for."""
@@ -201,7 +200,7 @@ class Probe:
         forms = spellings(dict.fromkeys((*asked.secrets, *self._own_secrets())))
         hiding = Hiding(forms, self.address if self._is_own_address() else "")
         source = f"probe, {datetime.fromtimestamp(self._clock.wall(), UTC):%Y-%m-%d}"
-        is_relayed = isinstance(self._adapter, Grok) and self._adapter.is_relayed
+        is_relayed = self._adapter.is_relayed
         settings = RELAY if is_relayed else Settings()
         visits = isinstance(self._adapter, VisitingProvider)
         is_first = visits and asked.wire is not None and self._adapter.read(asked.wire).row != asked.reply.row

@@ -94,6 +94,8 @@ class HTTPProvider:
     limits: ClassVar[Limits] = Limits()
     domains: int = 0
     """How many hosts the vendor itself can be held to; a provider with two faces sets it for the one in use."""
+    is_relayed: bool = False
+    """Whether it is reached through somebody's relay, which speaks in another way than the vendor."""
     operators: ClassVar[bool] = False
     """Whether hosts go into the query's text, as `site:` operators."""
     enforces_freshness: ClassVar[bool] = True
