@@ -221,6 +221,17 @@ async def test_no_piece_of_a_token_that_xai_repeats_is_shown(
 # when there are no new tokens
 
 
+@pytest.mark.parametrize("play", [json_play({}, 503), json_play({"error": "slow_down"}, 400), GARBAGE])
+async def test_a_token_that_is_still_good_is_used_when_its_early_renewal_fails(
+    play: Play, authority: PlayedAuthority, played: Played, file: Path
+) -> None:
+    grant = keep(file, authority.grant(lasts_s=100))
+    authority.scripted["token"] += [play, play]
+    async with grok(played, file) as one:
+        assert [(await search(one)).outcome for _ in range(2)] == [Outcome.OK, Outcome.OK]
+    assert (played.count("grok"), len(authority.scripted["token"]), kept(file)) == (2, 1, grant)
+
+
 @pytest.mark.parametrize(
     ("play", "outcome", "detail", "hint"),
     [
@@ -240,6 +251,10 @@ async def test_no_piece_of_a_token_that_xai_repeats_is_shown(
             "",
         ),
         (GARBAGE, Outcome.SERVER_ERROR, "token refresh: reply is not HTTP", ""),
+        *(
+            (json_play({"error": code}, 400), Outcome.SERVER_ERROR, f"token refresh: http_400 {code}", "")
+            for code in ("temporarily_unavailable", "slow_down", "invalid_request", "server_error")
+        ),
         (
             json_play({"error": "access_denied", "error_description": "no active subscription"}, 403),
             Outcome.AUTH_FAILURE,

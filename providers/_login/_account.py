@@ -16,6 +16,9 @@ from providers._words import Outcome, Reply
 LOCK_S = 20.0
 """Seconds to wait for another process's refresh, which takes `_oauth.LIMIT_S` at most."""
 
+AGAIN_S = 30.0
+"""Seconds until tokens that are still good are to be renewed again, after that failed."""
+
 
 class Account:
     """The login in `file`, for a provider called `name`. `clock` gives seconds since the epoch.
@@ -29,6 +32,7 @@ class Account:
         self._file = file
         self._carrier = carrier
         self._clock = clock
+        self._failed = ("", 0.0)
         self._renewals: dict[str, asyncio.Future[Grant | Reply]] = {}
 
     async def tokens(self) -> Grant | Reply:
@@ -36,7 +40,15 @@ class Account:
         found = await anyio.to_thread.run_sync(self._read, abandon_on_cancel=True)
         if isinstance(found, Reply) or not found.is_over(self._clock(), MARGIN_S):
             return found
-        return await self.renewed(found)
+        is_good, (token, at) = not found.is_over(self._clock()), self._failed
+        if is_good and token == found.access_token and 0 <= self._clock() - at < AGAIN_S:
+            return found
+        told = await self.renewed(found)
+        if isinstance(told, Grant) or found.is_over(self._clock()):
+            return told
+        # what was to be renewed early is good for a while yet
+        self._failed = (found.access_token, self._clock())
+        return found
 
     async def renewed(self, old: Grant) -> Grant | Reply:
         """Tokens that came after `old`."""

@@ -21,6 +21,9 @@ from providers._words import Outcome, Reply
 LIMIT_S = 10.0
 """Seconds for one exchange with an authority."""
 
+REFUSALS = ("invalid_grant", "invalid_client", "unauthorized_client")
+"""The errors of RFC 6749, 5.2, that say something of the tokens or of us; the others are trouble that passes."""
+
 TIER = "this account's plan or tier may not use the API with a login; an API key may"
 
 
@@ -156,7 +159,9 @@ def _refused(wire: Wire, body: object, what: str, secrets: tuple[str, ...]) -> R
     error, words = member(body, "error"), member(body, "error_description")
     code = error if isinstance(error, str) else ""
     outcome = next((row.outcome for row in SHARED_TABLE if row.status == wire.status), Outcome.SERVER_ERROR)
-    if outcome is Outcome.AUTH_FAILURE or (code and wire.status in (400, 403)):
+    if wire.status == 400:
+        outcome = Outcome.AUTH_FAILURE if code in REFUSALS else Outcome.SERVER_ERROR
+    elif outcome is Outcome.AUTH_FAILURE or (code and wire.status == 403):
         # without the `error` of RFC 6749, 5.2, it may come from something in front
         outcome = Outcome.AUTH_FAILURE if code else Outcome.SERVER_ERROR
     is_tier = outcome is Outcome.AUTH_FAILURE and wire.status == 403  # so xAI tells it: hermes-agent#26847
