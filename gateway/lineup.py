@@ -278,6 +278,9 @@ def _settings(
     if vendor.authority is not None:
         login = accounts.find(vendor, accounts.file_of(vendor.name, state), base_url or address, findings)
         keys = (*login.keys, *keys)
+    for name, option in vendor.options.items():
+        if option.required and listed and keys and name not in tuning.options:
+            findings.warn(f"providers[{vendor.name}].options.{name}", f"is not set: {option.about}")
     budget = tuning.budget
     if budget.type in ("monthly", "daily") and budget.timezone is None and (zone := _local_zone(variables)):
         budget = replace(budget, timezone=zone)

@@ -292,12 +292,16 @@ class HTTPProvider:
         said = self.said(wire, body)
         if body is None and not said.codes and not said.message and not wire.is_page:
             said = Said(message=wire.text[:500])  # some fronts pass the vendor's sentence on without its envelope
+        is_success = 200 <= status < 300
+        found = self.results(body) if is_success and body is not None else None
+        has_rows = isinstance(found, Results) and bool(found.rows)
         for row in self.errors:
             if (words := _matches(row, status, said)) is not None:
+                if row.outcome is Outcome.NO_RESULTS and has_rows:
+                    break  # a word that stands for "nothing found" says nothing beside results
                 return self._failed(wire, body, status, said, row, words)
-        if not 200 <= status < 300:
+        if not is_success:
             return self._failed(wire, body, status, said, _by_status(status, body), "")
-        found = self.results(body) if body is not None else None
         if isinstance(found, Reply):
             return found
         # an error that no row knows, beside an empty list, is no honest "nothing found"

@@ -183,13 +183,14 @@ class Limits:
 class Option:
     """One vendor-specific setting (`options.<name>`), with its default and what it may be.
 
-    `kind` is the type of a valid value; `choices`, when given, lists all of them.
+    `kind` is the type of a valid value; `choices`, when given, lists all of them. `required`: no search without it.
     """
 
     kind: type[str] | type[bool] | type[int]
     default: str | bool | int | None
     about: str
     choices: tuple[str, ...] = ()
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,9 +127,8 @@ WHOLE: dict[str, tuple[str, dict[str, Any], str]] = {
             "q": "kelp forest site:a.example OR site:b.example -site:c.example",
             "num": "5",
             "dateRestrict": "w1",
-            "key": KEY,
         },
-        "",
+        "x-goog-api-key",
     ),
 }
 
@@ -152,7 +151,7 @@ BARE: dict[str, dict[str, Any]] = {
     "youcom": {"query": "kelp", "count": 8},
     "serpapi": {"engine": "google", "q": "kelp", "num": "8", "api_key": KEY},
     "parallel": {"search_queries": ["kelp"], "advanced_settings": {"max_results": 8}},
-    "google_pse": {"q": "kelp", "num": "8", "key": KEY},
+    "google_pse": {"q": "kelp", "num": "8"},
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -244,7 +245,9 @@ def test_every_option_of_every_vendor_is_held_to_its_kind(home: Home, name: str)
 
 def test_a_base_url_may_be_set_for_everybody(home: Home) -> None:
     for name in providers.names():
-        config = home.load({"providers": [{"name": name, "base_url": "relay.example:8443/v1/?x=y"}]}, **KEYED)
+        needed = {option: "set" for option, each in providers.find(name).options.items() if each.required}
+        entry = {"name": name, "base_url": "relay.example:8443/v1/?x=y", "options": needed}
+        config = home.load({"providers": [entry]}, **KEYED)
         found = provider(config, name)
         if providers.find(name).keys_are_addresses:
             continue
@@ -361,3 +364,13 @@ def test_each_of_several_addresses_has_its_own_way_out() -> None:
     assert found.proxies == {"http://localhost:8080": None, "https://far.example": "http://proxy.example"}
     assert [found.proxy_for(key) for key in found.keys] == [None, "http://proxy.example"]
     assert provider(config, "brave").proxy_for("k") == "http://proxy.example"
+
+
+def test_an_option_that_every_search_needs_is_missed_where_the_provider_is_listed(home: Home) -> None:
+    listed: dict[str, Any] = {"name": "google_pse"}
+    warning = "providers[google_pse].options.cx: is not set: the search engine's id, which every search needs"
+    assert home.load(GOOGLE_PSE_API_KEY="k" * 20).warnings == ()
+    assert home.load({"providers": [listed]}).warnings == ()
+    assert home.load({"providers": [listed]}, GOOGLE_PSE_API_KEY="k" * 20).warnings == (warning,)
+    named = home.load({"providers": [listed | {"options": {"cx": "017"}}]}, GOOGLE_PSE_API_KEY="k" * 20)
+    assert (named.warnings, named.errors) == ((), ())

@@ -305,6 +305,7 @@ def _options(parent: Section) -> Mapping[str, Option]:
         default = option.take("default", _default, None)
         choices: tuple[str, ...] = option.take("choices", each(line), none)
         about = option.take("about", line, "")
+        required = option.take("required", flag, False)
         option.close()
         if not _NAME.fullmatch(name):
             section.findings.wrong(place, "must be called with small letters, digits and _, at most 32")
@@ -312,7 +313,7 @@ def _options(parent: Section) -> Mapping[str, Option]:
         if choices and default not in (*choices, None):
             section.findings.wrong(option.at("default"), "must be one of the choices")
         kind = str if default is None else type(default)
-        found[name] = Option(kind, default, about, choices)
+        found[name] = Option(kind, default, about, choices, required)
     return found
 
 

@@ -25,16 +25,16 @@ KEYS: Mapping[str, Mapping[str, str]] = {
 
 
 def configuration(
-    played: Played, providers: Sequence[str | dict[str, Any]] = ("bocha", "tavily", "brave"), **changes: Any
+    played: Played, chosen: Sequence[str | dict[str, Any]] = ("bocha", "tavily", "brave"), **changes: Any
 ) -> dict[str, Any]:
     """The content of a configuration file that points the gateway at `played`.
 
-    `providers` are names, or names with tuning (`{"name": "tavily", "quota": {"limit": 5}}`); `changes` replace whole
+    `chosen` are names, or names with tuning (`{"name": "tavily", "quota": {"limit": 5}}`); `changes` replace whole
     sections. `grok_relay` is the provider grok over a relay.
     """
     credentials: dict[str, str] = {}
     chain: list[dict[str, Any]] = []
-    for each in providers:
+    for each in chosen:
         tuned = {"name": each} if isinstance(each, str) else dict(each)
         part = tuned["name"]
         credentials |= KEYS[part]
@@ -45,5 +45,9 @@ def configuration(
             tuned["name"] = "grok"
         else:
             tuned.setdefault("base_url", played.address(part))
+        if needed := {
+            name: "played" for name, option in providers.find(tuned["name"]).options.items() if option.required
+        }:
+            tuned["options"] = needed | tuned.get("options", {})
         chain.append(tuned)
     return {"credentials": credentials, "providers": chain, "state": {"type": "memory"}} | changes
