@@ -9,6 +9,7 @@ import providers
 from providers import HTTPProvider
 from providers._declared import declare
 from providers._declared._tables import Table, read
+from providers._reading import host_of
 from providers._sections import Findings, Section
 
 Tables = Mapping[str, Table]
@@ -39,6 +40,9 @@ def tables(written: object, findings: Findings) -> Tables:
         table = read(Section(f"{place}.{MEMBER}", item[MEMBER], findings), usable or "")
         if table.credential in _addresses():
             findings.wrong(f"{place}.{MEMBER}.credential", "names a variable that holds an address")
+        elif (owner := _owner(table)) is not None:
+            words = f"is the key of {owner.title}, which would be sent to another host; give it a variable of its own"
+            findings.warn(f"{place}.{MEMBER}.credential", words)
         if usable is not None:
             found.setdefault(usable, table)
     return found
@@ -48,6 +52,14 @@ def _addresses() -> set[str | None]:
     classes = [providers.find(name) for name in providers.names()]
     found = {each.address_variable for each in classes}
     return (found | {each.credential for each in classes if each.keys_are_addresses}) - {None}
+
+
+def _owner(table: Table) -> type[HTTPProvider] | None:
+    """The built-in vendor whose key `table` would send somewhere else."""
+    for vendor in map(providers.find, providers.names()):
+        if table.credential in (vendor.credential, vendor.shared_credential) and table.credential is not None:
+            return None if host_of(vendor.home) == host_of(table.url) else vendor
+    return None
 
 
 def vendors(tables: Tables) -> Vendors:

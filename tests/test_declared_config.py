@@ -536,3 +536,39 @@ def test_anything_in_the_place_of_a_member_is_a_complaint_or_a_provider_that_wor
         draft = kind(clock=lambda: NOON).draft(query, KEY)
         assert isinstance(draft, Draft), draft
         assert draft.request.url.host == urlsplit(table.url).hostname
+
+
+@pytest.mark.parametrize(
+    ("part", "secret"),
+    [
+        ({"headers": {"X-Subscription-Key": "abcdefghijklmnop"}}, "abcdefghijklmnop"),
+        ({"params": {"q": "{query}", "key": "abcdefghijklmnop"}}, "abcdefghijklmnop"),
+        ({"params": {"q": "{query}", "token": "s3cr3ts3cr3t-{query}"}}, "s3cr3ts3cr3t-"),
+        ({"headers": {"Authorization": "Scheme-Of-Theirs {max_results}"}}, None),
+    ],
+)
+def test_a_key_that_is_written_into_a_table_is_hidden_under_whatever_name(
+    home: Home, part: dict[str, Any], secret: str | None
+) -> None:
+    table = {"url": "https://corp.example/find", "params": {"q": "{query}"}, "rows": "hits", "fields": {"url": "link"}}
+    config = home.load({"providers": [{"name": "intranet", "generic_json": table | part}]})
+    assert config.errors == ()
+    assert any("looks like a key" in warning for warning in config.warnings) == (secret is not None)
+    assert secret is None or secret in config.secrets
+
+
+@pytest.mark.parametrize(
+    ("url", "is_told"), [("https://corp.example/find", True), ("https://api.tavily.com/other", False)]
+)
+def test_another_vendors_key_is_not_taken_somewhere_else_without_a_word(home: Home, url: str, is_told: bool) -> None:
+    table = {
+        "url": url,
+        "credential": "TAVILY_API_KEY",
+        "headers": {"Authorization": "Bearer {key}"},
+        "params": {"q": "{query}"},
+        "rows": "hits",
+        "fields": {"url": "link"},
+    }
+    config = home.load({"providers": [{"name": "intranet", "generic_json": table}]}, TAVILY_API_KEY="tvly-0123456789")
+    told = [each for each in config.warnings if "generic_json.credential: is the key of Tavily" in each]
+    assert bool(told) == is_told

@@ -27,7 +27,9 @@ USUAL_MESSAGE = (("error", "message"), ("error",), ("message",), ("detail",))
 
 _OUTCOMES = tuple(outcome.value for outcome in Outcome if outcome is not Outcome.OK)
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
-_SECRET_NAME = re.compile(r"authorization|cookie|api[-_]?key|token|secret|password", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"authorization|cookie|api[-_]?key|(?:^|[-_])key$|token|secret|password|subscription", re.IGNORECASE
+)
 _OURS = (
     "host",
     "connection",
@@ -200,10 +202,16 @@ def _secrets(section: Section) -> Iterator[str]:
             continue
         for name, inner_place, inner in Section(place, value, section.findings).members():
             pending.append((inner_place, inner))
-            if isinstance(inner, str) and "{" not in inner and len(inner.strip()) >= 8 and _SECRET_NAME.search(name):
-                section.findings.hide(inner, inner.split()[-1])
+            if not isinstance(inner, str) or not _SECRET_NAME.search(name):
+                continue
+            pieces = [inner, *inner.split()[-1:]]
+            if "{" in inner:
+                # beside a placeholder stands a scheme, such as Bearer; a key has digits
+                pieces = [piece for piece in re.split(r"\{[^{}]*\}|\s", inner) if re.search(r"\d", piece)]
+            if written := [piece for piece in pieces if len(piece.strip()) >= 8]:
+                section.findings.hide(*written)
                 section.findings.warn(inner_place, "looks like a key; it belongs into the credential, and {key} here")
-                yield from (inner, inner.split()[-1])
+                yield from written
 
 
 def _slots(section: Section, options: Mapping[str, Option]) -> Iterator[str]:
