@@ -249,7 +249,18 @@ def _option(option: Option) -> Kind[str | bool | int | None]:
         return choice(*option.choices)
     if option.kind is bool:
         return flag
+    if option.pattern is not None:
+        return _fitting(option.pattern, option.about)
     return whole(0, MOST) if option.kind is int else line
+
+
+def _fitting(pattern: str, about: str) -> Kind[str]:
+    def kind(value: object) -> str:
+        if re.fullmatch(pattern, written := line(value)):
+            return written
+        raise Unfit(f"must be as said of it: {about}")
+
+    return kind
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -183,7 +183,8 @@ class Limits:
 class Option:
     """One vendor-specific setting (`options.<name>`), with its default and what it may be.
 
-    `kind` is the type of a valid value; `choices`, when given, lists all of them. `required`: no search without it.
+    `kind` is the type of a valid value; `choices`, when given, lists all of them. `pattern` is what the
+    whole of a text must match. `required`: no search without it.
     """
 
     kind: type[str] | type[bool] | type[int]
@@ -191,6 +192,7 @@ class Option:
     about: str
     choices: tuple[str, ...] = ()
     required: bool = False
+    pattern: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from providers._reading import host_of, member, one_line, plain_text, result, ro
 from providers._wire import Wire
 from providers._words import Limits, Option, Outcome, Query, Reply, Result, Results, Row, Said
 
-LANGUAGE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*", re.IGNORECASE | re.ASCII)
+LANGUAGE = re.compile(r"(?ai)[a-z0-9]+(?:-[a-z0-9]+)*")
 """It becomes the first label of the host that is asked, so nothing else may stand in it."""
 
 CONTACT = re.compile(r"[ -'*-~]{1,200}", re.ASCII)
@@ -41,8 +41,15 @@ class Wikipedia(HTTPProvider):
     enforces_freshness = False
     timeout_s = 8.0
     options: ClassVar = {
-        "language": Option(str, "en", "edition: letters, digits and hyphens, such as de or zh-yue"),
-        "contact": Option(str, None, "mail address or page of whoever runs this; Wikipedia may refuse those without"),
+        "language": Option(
+            str, "en", "edition: letters, digits and hyphens, such as de or zh-yue", pattern=LANGUAGE.pattern
+        ),
+        "contact": Option(
+            str,
+            None,
+            "mail address or page of whoever runs this, without brackets; Wikipedia may refuse those without",
+            pattern=CONTACT.pattern,
+        ),
     }
 
     errors = (

@@ -374,3 +374,13 @@ def test_an_option_that_every_search_needs_is_missed_where_the_provider_is_liste
     assert home.load({"providers": [listed]}, GOOGLE_PSE_API_KEY="k" * 20).warnings == (warning,)
     named = home.load({"providers": [listed | {"options": {"cx": "017"}}]}, GOOGLE_PSE_API_KEY="k" * 20)
     assert (named.warnings, named.errors) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("language", "evil.example/"), ("language", ".."), ("contact", "ü@x"), ("contact", "a (b)")]
+)
+def test_an_option_that_no_search_could_use_is_a_mistake(home: Home, option: str, value: str) -> None:
+    (complaint,) = home.load({"providers": [{"name": "wikipedia", "options": {option: value}}]}).errors
+    assert complaint.startswith(f"providers[wikipedia].options.{option}: must be as said of it: ")
+    assert value not in complaint
+    assert home.load({"providers": [{"name": "wikipedia", "options": {"language": "zh-Yue"}}]}).errors == ()
